@@ -8,7 +8,7 @@ use crate::platform::{Pinned, Platform};
 use crate::record::trace::{Event, EventKind};
 use crate::record::trace_ring::Ring;
 
-/// Records that the calling G begins or ends a span, or passes a mark.
+/// Records in `ring` that the calling G begins or ends a span, or passes a mark.
 #[cold]
 #[inline(never)]
 fn write_text<Plat: Platform>(ring: &Ring, kind: EventKind, goroutine: &Goroutine<Plat>, text: &'static str) {

@@ -1,6 +1,6 @@
 //! Reuse of stacks: a G that begins to run gets the stack of a G that has ended. (`reuse` allocates stacks, and
-//! `lifecycle::closure` makes the first frame.) For tests, the stacks of dead Gs can be
-//! poisoned: see [`Platform::poisons_dead_stacks`].
+//! `lifecycle::closure` makes the first frame.) For tests, the stacks of dead Gs can be poisoned: see
+//! [`Platform::poisons_dead_stacks`].
 
 use core::slice;
 

@@ -21,7 +21,7 @@ use crate::entities::timers::Timers;
 use crate::entities::wait_reason::Awaited;
 use crate::platform::{Pinned, Platform};
 
-/// A bubble. Like the slot of a G, it is reused, never freed. Go: `synctestBubble`.
+/// A bubble. Like the slot of a G, a bubble is reused, never freed. Go: `synctestBubble`.
 #[doc(alias = "synctestBubble")]
 pub(crate) struct Bubble<Plat: Platform> {
     /// The number of the bubble. Each use of the bubble has a new number.
@@ -191,7 +191,7 @@ fn take_id() -> u64 {
     LAST_ID.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-/// The numbers of Gs of a bubble, and the two Gs that may wait until these numbers change.
+/// How many Gs of a bubble are alive and how many are active, and the two Gs that may wait until these counts change.
 pub(crate) struct Census<Plat: Platform> {
     /// Number of Gs that have been started and have not ended.
     pub(crate) alive: usize,
@@ -228,7 +228,8 @@ impl<Plat: Platform> Bubble<Plat> {
         self.timers.restart();
     }
 
-    /// Puts the bubble on the list of unused bubbles. It must have no Gs and no armed timers. The caller is pinned.
+    /// Puts the bubble on the list of unused bubbles. The bubble must have no Gs and no armed timers. The caller is
+    /// pinned.
     pub(crate) fn give_back(&'static self) {
         self.unused.lock().push_front(self);
     }

@@ -122,7 +122,7 @@ impl<Plat: Platform> Machine<Plat> {
         self.forbids_waits.load(Ordering::Relaxed) != 0
     }
 
-    /// The status of a parked G of this M's scheduler that is not sampled.
+    /// The status of a parked G that this M may ready without further checks: see the field `unsampled`.
     #[inline(always)]
     pub(crate) fn unsampled(&self) -> ParkedStatus {
         self.unsampled
@@ -134,8 +134,8 @@ impl<Plat: Platform> Machine<Plat> {
         core::ptr::eq(self.scheduler, goroutine.scheduler())
     }
 
-    /// The G that runs on this M; `None` on g0. A caller on another M may get an outdated answer, and uses
-    /// `observe_current`.
+    /// The G that runs on this M; `None` on g0. A caller on another M may get an outdated answer. Code of this crate
+    /// that reads fields of the G from another M calls `observe_current` instead.
     #[inline(always)]
     pub fn current_goroutine(&self) -> Option<&'static Goroutine<Plat>> {
         self.current.load(Ordering::Relaxed)
@@ -213,8 +213,8 @@ impl<Plat: Platform> Machine<Plat> {
     }
 
     /// Whether this M has no thread, or its thread is about to end. When a retired M gets a new thread, that thread
-    /// waits until this function returns `false`. It cannot rely on an unpark alone, because the M's park token may
-    /// have been set before the M was retired.
+    /// waits until this function returns `false`. The thread cannot rely on an unpark alone, because the M's park token
+    /// may have been set before the M was retired.
     pub(crate) fn is_retired(&self) -> bool {
         self.is_retired.load(Ordering::Acquire)
     }

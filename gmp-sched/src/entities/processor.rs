@@ -34,8 +34,8 @@ pub const GLOBAL_QUEUE_INTERVAL: u64 = 61;
 ///
 /// The fields belong to the M that holds the P, unless stated otherwise.
 #[doc(alias = "p")]
-// The Ps of a scheduler are in one array. Aligned as `CachePadded` would align them, so that two Ps share no cache line;
-// not wrapped in it, because the array is public, as a slice of Ps.
+// The Ps of a scheduler are in one array. They are aligned as `CachePadded` would align them, so that no two Ps share a
+// cache line. They are not wrapped in `CachePadded`, because the array is public as a slice of Ps.
 #[repr(align(128))]
 pub struct Processor<Plat: Platform> {
     id: ProcessorId,
@@ -44,7 +44,7 @@ pub struct Processor<Plat: Platform> {
     last_holder: AtomicRef<Machine<Plat>>,
     /// The local run queue. Other Ms steal Gs from it.
     pub(crate) queue: RunQueue<Goroutine<Plat>, Plat>,
-    /// The latest time that was read on this P. Any M may advance it.
+    /// The latest time that was read for this P, by an M or by sysmon.
     clock: AtomicU64,
     /// Number of Gs picked with a slice of their own. Read by sysmon. Go: `schedtick`.
     ///

@@ -11,7 +11,8 @@ pub enum ProcessorStatus {
     Idle = 0,
     /// An M holds the P.
     Running = 1,
-    /// The M that held the P is in a system call. The M that changes this status by compare-exchange takes the P.
+    /// The M that held the P is in a system call. A thread that changes this status to [`Running`](Self::Running) by
+    /// compare-exchange takes the P.
     Syscall = 2,
     /// The P has stopped with the world. No M holds the P, and no list contains it, until the world starts. Go:
     /// `_Pgcstop`.
@@ -24,7 +25,8 @@ pub enum ProcessorStatus {
     Dead = 5,
 }
 
-/// The status word of a P. A compare-exchange on it decides which M gets a P whose last M is in a system call.
+/// The status word of a P. If the M that last held the P is in a system call, a compare-exchange of this word decides
+/// who gets the P: that M, sysmon, or the M that stops the world.
 #[derive(Debug)]
 pub(crate) struct StatusWord(AtomicU32);
 

@@ -54,7 +54,7 @@ pub struct Scheduler<Plat: Platform> {
     pub(crate) global_length: AtomicUsize,
     /// Number of Ps on the idle list. It can be read without the lock. Go: `npidle`.
     pub(crate) idle_processors: AtomicU32,
-    /// Number of Ms that search for work. Go: `nmspinning`.
+    /// Number of Ms that search for work, and of wakers that are about to wake such an M. Go: `nmspinning`.
     pub(crate) spinning: AtomicU32,
     /// The timekeeper: the M that has been idle longest, which parks with a deadline. Changed under the lock.
     pub(crate) timekeeper: AtomicRef<Machine<Plat>>,
@@ -212,7 +212,8 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.machines_ever().filter(|machine| !machine.is_retired())
     }
 
-    /// Returns the M that holds `processor`. Searches all Ms only if the P is not held by the M that took it last.
+    /// Returns the M that holds `processor`, if any. Searches all Ms only if the P is not held by the M that took it
+    /// last.
     pub(crate) fn holder_of(&'static self, processor: &Processor<Plat>) -> Option<&'static Machine<Plat>> {
         let holds = |machine: &&Machine<Plat>| machine.processor().is_some_and(|held| core::ptr::eq(held, processor));
         processor.last_holder().filter(holds).or_else(|| self.machines().find(holds))
@@ -237,7 +238,6 @@ impl<Plat: Platform> Scheduler<Plat> {
     #[must_use]
     pub fn counts(&'static self) -> Counts {
         let mut total = Counts::default();
-        // The loop includes Ps that are no longer in use.
         for processor in &self.processors {
             total += processor.counts();
         }
@@ -265,7 +265,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.next_id.fetch_add(GOROUTINE_ID_BATCH, Ordering::Relaxed)
     }
 
-    /// Whether [`end_machines`](Self::end_machines) was called.
+    /// Whether [`end_machines`](Self::end_machines) was called in this run of the scheduler.
     pub(crate) fn is_shut_down(&self) -> bool {
         self.shut_down.load(Ordering::Acquire)
     }

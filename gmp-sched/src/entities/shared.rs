@@ -34,8 +34,8 @@ pub(crate) struct Shared<Plat: Platform> {
     pub(crate) blocked_machines: u32,
     /// Number of Ms needed in addition to the blocked ones: one for each P that is in use or is about to be used.
     pub(crate) machines_wanted: usize,
-    /// When an M first noticed that the scheduler has more Ms than it needs. [`Instant::NEVER`] if it does not have
-    /// more Ms than it needs.
+    /// When an M first noticed that the scheduler has more Ms than it needs (a surplus). [`Instant::NEVER`] if no M has
+    /// noticed a surplus, or if there was none when an M last checked.
     pub(crate) surplus_since: Instant,
     /// Number of Ps that still have to stop while the world is being stopped, not counting the stopper's own P. Go:
     /// `stopwait`.

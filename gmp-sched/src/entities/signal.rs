@@ -8,7 +8,7 @@ use crate::base::under_loom::const_fn;
 use crate::entities::goroutine::Goroutine;
 use crate::platform::Platform;
 
-/// The lower bits of a signal's word are its state. The bits above them are a wait generation.
+/// The bits of a signal's word that contain the state of the signal. The higher bits contain a wait generation.
 pub(crate) const TAG: u64 = 7;
 pub(crate) const EMPTY: u64 = 0;
 pub(crate) const RAISED: u64 = 1;

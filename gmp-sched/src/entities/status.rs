@@ -14,7 +14,7 @@ pub enum Status {
     Runnable = 1,
     /// An M that holds a P runs the G.
     Running = 2,
-    /// The G is in a system call. Its M may hold a P or not.
+    /// The G is in a system call. Its M holds no P until the call ends.
     Syscall = 3,
     /// The G is parked; see the wait reason.
     Waiting = 4,

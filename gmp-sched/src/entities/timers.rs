@@ -114,8 +114,8 @@ pub(crate) enum Action<Plat: Platform> {
     Wake(&'static Goroutine<Plat>, WaitGeneration),
     /// Fire a timer of a program, unless it has been set again or stopped since.
     Fire(&'static FireTarget<Plat>, u64),
-    /// Run a runnable G that was put among the due timers. Either this G had displaced another G, and then the G of a
-    /// timer displaced it. Or it has returned from a call that blocks.
+    /// Run a runnable G that was put among the due timers. There are two kinds of such Gs: those that had displaced
+    /// another G and were then displaced by the G of a timer, and those that have returned from a call that blocks.
     Resume(&'static Goroutine<Plat>),
 }
 

@@ -11,8 +11,8 @@ use crate::platform::Platform;
 
 /// One G's entry in one wait queue. Go: `sudog`.
 ///
-/// All fields are atomics with relaxed accesses. While the waiter is queued they belong to the holder of the queue's
-/// lock, otherwise to the waiter's G.
+/// All fields are atomics with relaxed accesses. While the waiter is queued, the fields belong to the holder of the
+/// queue's lock, otherwise to the waiter's G.
 #[doc(alias = "sudog")]
 pub(crate) struct Waiter<Plat: Platform> {
     /// The G that waits, if the removal of this waiter from its queue ends the wait; otherwise `None`. So one load
@@ -60,7 +60,7 @@ impl<Plat: Platform> Waiter<Plat> {
         }
     }
 
-    /// Prepares the waiter for a wait of `goroutine`, which owns it.
+    /// Prepares the waiter for a wait of `goroutine`, which owns the waiter.
     #[inline(always)]
     pub(crate) fn prepare(&self, goroutine: &'static Goroutine<Plat>, generation: WaitGeneration, slot: *mut ()) {
         if generation == WaitGeneration::SOLE {

@@ -52,8 +52,8 @@ pub(crate) use wait_location::WaitLocation;
 /// Functions for the body of a G. They are called through pointers, because only the G's spawner knew the types of
 /// closure and result.
 pub(crate) struct BodyFunctions<Plat: Platform> {
-    /// Stores an error as the G's result and readies the Gs that wait for the result. The closure has already been
-    /// moved out of the G.
+    /// Stores an error as the G's result, readies the G that waits for the result, if any, and removes this G from its
+    /// scope, if it has one. The closure has already been moved out of the G.
     pub(crate) fail: fn(&Pinned<Plat>, &'static Goroutine<Plat>, JoinError),
 }
 
@@ -132,7 +132,7 @@ impl<Plat: Platform> Goroutine<Plat> {
 }
 
 impl<Plat: Platform> Goroutine<Plat> {
-    /// Makes a slot of `scheduler`. It has no stack and is on no list.
+    /// Makes a slot of `scheduler`. The slot has no stack and is on no list.
     #[inline]
     pub(crate) fn new(scheduler: &'static Scheduler<Plat>) -> Self {
         Self {
