@@ -127,9 +127,10 @@ where
     Ok(JoinHandle::new(goroutine))
 }
 
-/// Makes a [prepared](prepare) G runnable, in `bubble` or in none. Returns the G, which the caller must run or enqueue.
-/// Returns `None` if the caller may do neither, because it is not on an M of the G's scheduler or this M holds no P. In
-/// that case this function has put the G on the global queue of the G's scheduler.
+/// Makes a [prepared](prepare) G runnable, in `bubble` or, if `bubble` is `None`, in no bubble. Returns the G, which
+/// the caller must run or enqueue. Returns `None` if the caller may do neither, because it is not on an M of the G's
+/// scheduler, or is on such an M that holds no P. In that case this function has put the G on the global queue of the
+/// G's scheduler.
 ///
 /// Callable on any thread. Does not block or allocate.
 pub(crate) fn start_prepared<Plat: Platform>(

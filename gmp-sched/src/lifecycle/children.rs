@@ -39,8 +39,7 @@ impl<Plat: Platform> Children<Plat> {
     ///
     /// # Panics
     ///
-    /// The caller may not block, because it is not a G with a P, or has preemption turned off. In this case `body` is
-    /// not called.
+    /// The caller may not block, because it is not a G with a P, or is pinned. In this case `body` is not called.
     #[track_caller]
     pub(crate) fn open<R>(&self, body: impl FnOnce() -> R) -> R {
         let me = CurrentGoroutine::<Plat>::new().me;

@@ -26,7 +26,7 @@ use crate::lifecycle::finish::{StackUse, finish};
 use crate::lifecycle::join::{ResultOwner, finished};
 use crate::platform::{Pinned, Platform};
 
-/// The largest size of a closure or result, in bytes. Put larger ones into a `Box`.
+/// The largest size of a closure or result of a G, in bytes. Put a larger closure or result into a `Box`.
 pub const BODY_LIMIT: usize = 4096;
 
 /// Whether a `B` is stored in the G, and not on its stack.
@@ -65,9 +65,9 @@ fn below<B>(top: usize) -> usize {
 /// The result of a closure, or the reason why there is none.
 type Outcome<T> = Result<T, JoinError>;
 
-/// The scope that a new G belongs to: a reference to the children of the scope, or [`NoScope`] if the G is no child of
-/// a scope. Functions take the type of the scope as a type parameter, so that the code for a G without a scope does not
-/// test whether there is a scope.
+/// The scope that a new G belongs to: a reference to the children of the scope, or [`NoScope`] if the G is not a child
+/// of a scope. Functions take the type of the scope as a type parameter, so that the code for a G without a scope does
+/// not test whether there is a scope.
 pub(crate) trait OptionalScope<Plat: Platform> {
     /// Stores this scope in a new G.
     fn store_in(self, goroutine: &Goroutine<Plat>);

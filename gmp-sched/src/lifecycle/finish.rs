@@ -29,8 +29,8 @@ pub(crate) enum StackUse {
 /// drop. If the G is the child of a scope, `scope` is the set of the scope's children. After the G has been removed
 /// from this set, it uses nothing that it borrowed.
 ///
-/// If the G or `drop_result` has panicked, and no join handle reports this panic, the scope of the G reports it. If the G
-/// has no scope, this panic ends the program.
+/// If the closure of the G (`panicked`) or `drop_result` has panicked, and no join handle reports this panic, the scope
+/// of the G reports it. If the G has no scope, this panic ends the program.
 ///
 /// # Panics
 ///
@@ -71,8 +71,8 @@ fn fatal_panic<Plat: Platform>(me: &'static Goroutine<Plat>) -> ! {
     Plat::fatal(scheduler, format_args!("panic in goroutine {}, which nobody joins", me.id()));
 }
 
-/// Counts the calling G as finished, removes it from its bubble, and switches to the next G or to g0 for ever. `commit`
-/// runs after the switch.
+/// Counts the calling G as finished, removes it from its bubble, and switches to the next G or to g0. Does not return.
+/// `commit` runs after the switch.
 #[inline(always)]
 pub(crate) fn end<Plat: Platform>(
     caller: CurrentGoroutine<Plat>,

@@ -38,7 +38,7 @@ const RESULT: usize = 2;
 /// The result is stored, and the G has left its stack.
 const DONE: usize = 3;
 
-/// A handle to join a G and take its result. Dropping it detaches the G, which keeps running.
+/// A handle to join a G and take its result. Dropping the handle detaches the G, which keeps running.
 #[must_use = "dropping the handle detaches the G; call `detach` to say so"]
 pub struct JoinHandle<T: Send, Plat: Platform> {
     goroutine: &'static Goroutine<Plat>,
@@ -115,7 +115,7 @@ impl<T: Send, Plat: Platform> JoinHandle<T, Plat> {
         self.goroutine.completion.compare_exchange(ATTACHED, DETACHED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Waits for the G and returns its result. Blocks the calling G; not callable from interrupts.
+    /// Waits for the G to end and returns its result. Blocks the calling G; not callable from interrupts.
     ///
     /// # Errors
     ///

@@ -15,8 +15,9 @@ use crate::lifecycle::join::{ATTACHED, JoinHandle};
 use crate::platform::Platform;
 
 impl<Plat: Platform> Scheduler<Plat> {
-    /// Makes one M for each P, and puts `main` on the global queue as the main G, number 1. Does not wait for it. The
-    /// caller is not an M. It is a thread of the operating system, or the boot CPU while it is pinned. Allocates.
+    /// Makes one M for each P, and puts the main G, which runs `main` and has number 1, on the global queue. Does not
+    /// wait for the main G. The caller is not an M, but a thread of the operating system, or the boot CPU while that
+    /// CPU is pinned. Allocates.
     ///
     /// # Errors
     ///
