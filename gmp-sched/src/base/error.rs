@@ -72,8 +72,8 @@ impl JoinError {
         *self != Self::Exited
     }
 
-    /// If there is a payload of the G's panic, panics with it, and prints no message, because the G's panic has printed
-    /// one. Otherwise panics with `message`.
+    /// If there is a payload of the G's panic, panics with this payload and prints no message, because the G's panic
+    /// has printed one. Otherwise panics with `message`.
     #[track_caller]
     pub(crate) fn propagate(self, message: &str) -> ! {
         #[cfg(feature = "std")]

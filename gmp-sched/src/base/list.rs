@@ -1,4 +1,4 @@
-//! An intrusive, singly linked FIFO. The links are in the elements, so pushing does not allocate.
+//! An intrusive, singly linked FIFO: the links are in the elements, so pushing does not allocate.
 
 use core::fmt;
 

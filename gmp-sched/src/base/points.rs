@@ -47,8 +47,8 @@ pub trait Points: 'static {
         Self::point(site);
     }
 
-    /// How many times to make a check that usually is made `usual` times, at least once. Called only if a check that
-    /// fails changes nothing that other Ms or later checks can see.
+    /// Returns how many times to repeat a check that is usually made `usual` times; at least 1. Called only if a check
+    /// that fails changes nothing that other Ms or later checks can see.
     #[inline(always)]
     fn repetitions(usual: u32) -> u32 {
         usual

@@ -1,8 +1,8 @@
 //! An atomic `Option<&'static T>`, with which Gs, Ms and Ps refer to each other.
 //!
-//! Gs, Ms and Ps are never freed, only reused. So a reference to one is always valid, even a stale reference that a
-//! thief read from a ring slot before the thief's compare-exchange failed. This is why the scheduling policy of this
-//! crate needs no `unsafe`.
+//! Gs, Ms and Ps are never freed, only reused. So a reference to a G, M or P is always valid, even a stale one that a
+//! thief has read from a slot of a ring before the thief's compare-exchange fails. This is why the scheduling policy of
+//! this crate needs no `unsafe`.
 
 use core::fmt;
 use core::marker::PhantomData;

@@ -41,8 +41,8 @@ pub enum Slice {
 
 /// A P's local run queue of elements `T`; `CAPACITY` is a power of two.
 #[derive(Debug)]
-// A push or pop by the owner accesses `head`, `tail`, `next` and often the first slots. In this order and alignment they
-// share one cache line.
+// A push or pop by the owner accesses `head`, `tail`, `next` and often the first slots. In this order and alignment,
+// they share one cache line.
 #[repr(C, align(64))]
 pub struct RunQueue<T: 'static, S: Points, const CAPACITY: usize = RING_CAPACITY> {
     head: AtomicU32,
@@ -166,7 +166,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     ///
     /// `has_thieves` may be `false` only if no other M can steal before this function returns. In this case a plain
     /// store replaces a locked instruction. The benchmark `raw_lock` measures 2 to 5 ns for a locked instruction on
-    /// threads. A yield takes one instruction fewer, and a round trip over channels two.
+    /// threads. With the plain store, a yield takes one instruction fewer, and a round trip over channels takes two
+    /// fewer.
     #[inline(always)]
     pub fn pop(&self, has_thieves: bool) -> Option<(&'static T, Slice)> {
         S::point(Site::RunQueue);

@@ -1,4 +1,4 @@
-//! The spinlock that guards all scheduler state that is not lock-free.
+//! The spinlock that guards all scheduler state for which atomics alone are not enough.
 
 use core::ops::DerefMut;
 

@@ -10,7 +10,7 @@
 //! | `per_model` | a static | a thread-local variable, because several models run at the same time |
 //! | [`IS_MODEL`] | `false` | `true`: some sizes are smaller, and some accesses need a fence |
 //!
-//! The feature `std` is off under loom. So code that only the platforms `native` and `sim` use, and the unit tests, are
+//! The feature `std` is off under loom. So unit tests, and code that only the platforms `native` and `sim` use, are
 //! conditional on `std` and need no other condition.
 //!
 //! Outside of this file, `cfg(gmp_loom)` marks only code that exists for models, and the code that it replaces:

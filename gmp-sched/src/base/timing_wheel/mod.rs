@@ -18,8 +18,9 @@
 //! moving. (G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels*, SOSP 1987, scheme 7. Here the digits
 //! cover all bits of a time, so nothing is rounded.)
 //!
-//! These are the levels. A slot covers the *width*, and the slots of a level with all lower levels cover the *range*. The
-//! fourth level has slots for two ranges, as the next paragraph explains.
+//! These are the levels. The *width* is the time that one slot covers. The *range* is the time that the slots of the
+//! level and of all lower levels cover together. The fourth level has slots for two ranges, as the next paragraph
+//! explains.
 //!
 //! | level | bits of the digit | slots | width | range |
 //! |---|---|---|---|---|
@@ -262,7 +263,7 @@ impl<T: Timed> TimingWheel<T> {
     }
 
     /// Takes out all elements and passes them to `to` with their times, in the order of the times. Afterwards the base
-    /// is as before.
+    /// is what it was before.
     pub(crate) fn drain(&mut self, mut to: impl FnMut(&'static T, Instant)) {
         let base = self.base;
         while let Some((element, when)) = self.pop_due(Instant::NEVER) {
