@@ -78,8 +78,9 @@ counters! {
     readies,
     /// The number of times that a G yielded, even if no other G ran first.
     yields,
-    /// The number of times that a G was preempted because its slice was over. If the running G leaves when the slice is
-    /// over, the G in `runnext`, which shares the slice, counts instead.
+    /// The number of times that a G was preempted because its slice was over. On platforms without timer interrupts, if
+    /// the running G leaves when the slice is over, the G in `runnext`, which would have shared the slice, counts as
+    /// preempted.
     preemptions,
     /// The number of times that a G was preempted for a G whose timer was due, whose device was ready, or that returned
     /// from a blocking call.

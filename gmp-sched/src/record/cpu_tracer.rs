@@ -7,11 +7,11 @@ use crate::base::under_loom::const_fn;
 use crate::record::trace::{Event, EventKind};
 use crate::record::trace_ring::{Ring, Tracer};
 
-/// Records the trace of one CPU, for a [platform](crate::platform::Platform::cpu_tracer) that has CPUs. Its methods do
-/// nothing while no trace is taken.
+/// Records the trace of one CPU, for a [platform](crate::platform::Platform::cpu_tracer) that has CPUs of its own. The
+/// methods record nothing while no trace is taken.
 ///
-/// All methods but [`new`](Self::new) and [`is_on`](Self::is_on) are called on this CPU, with interrupts off. Otherwise
-/// events may be lost.
+/// All methods but [`new`](Self::new) and [`is_on`](Self::is_on) must be called on this CPU, with interrupts off.
+/// Otherwise events may be lost.
 #[derive(Debug)]
 pub struct CpuTracer(pub(crate) Tracer);
 

@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use crate::base::atomic::{AtomicU64, Ordering};
 
-/// log₂ of the number of buckets per power of two. Go: `timeHistSubBucketBits`.
+/// The binary logarithm of the number of buckets per power of two. Go: `timeHistSubBucketBits`.
 const SUB_BITS: u32 = 2;
 /// Latencies below 2^`MIN_BITS` ns are in the first bucket. Go: `timeHistMinBucketBits`.
 const MIN_BITS: u32 = 9;

@@ -25,7 +25,7 @@ macro_rules! event_kinds {
 event_kinds! {
     /// The G was spawned; the detail is the number of its creator. Go: `GoCreate`.
     Spawn,
-    /// The G became runnable; the detail is the number of the G that readied it, 0 if none did. Go: `GoUnblock`.
+    /// The G became runnable; the detail is the number of the G that readied it, or 0 if no G did. Go: `GoUnblock`.
     Ready,
     /// The G runs from now on. If another G ran before, that G has left the P. The detail is how long the G was
     /// runnable, in nanoseconds. Go: `GoStart`.
@@ -58,8 +58,8 @@ event_kinds! {
     Busy,
     /// The M of the P begins to search the other Ps for work. The event has no G.
     Spin,
-    /// The P is stopped together with the world. If its G was in a system call, this event comes when the G has returned
-    /// before the start of the world. The event has no G. Go: `ProcStop`.
+    /// The P is stopped together with the world. If its G was in a system call, this event comes when the call ends,
+    /// and only if the world is still stopped then. The event has no G. Go: `ProcStop`.
     Stop,
     /// The G has stopped the world: no other G runs. Go: `STWBegin`.
     WorldStop,
@@ -73,16 +73,16 @@ event_kinds! {
     Device,
     /// The G is put on the global run queue or, if it is locked, on the list of locked Gs.
     GlobalPut,
-    /// The P takes Gs from the global run queue, or takes one locked G. The event's G runs next. The detail is the
-    /// number of Gs taken.
+    /// The P takes Gs from the global run queue, or takes one locked G. The event's G runs next. The detail is how many
+    /// Gs were taken.
     GlobalTake,
-    /// Half of the ring of the P was moved to the global run queue, because the ring was full. The detail is the number
-    /// of Gs. The event has no G.
+    /// Half of the ring of the P was moved to the global run queue, because the ring was full. The detail is how many
+    /// Gs were moved. The event has no G.
     Overflow,
     /// The function that the G executes; the detail is the number of the text that names the function. Follows the
     /// [`Spawn`](Self::Spawn).
     Function,
-    /// Up to seven bytes of the name of the G. The events with the other bytes follow.
+    /// Up to seven bytes of the name of the G. If the name is longer, events with the other bytes follow.
     Name,
     /// The G begins a [span](crate::trace::span()); the detail is the number of the text that names the span.
     SpanBegin,
@@ -96,7 +96,8 @@ event_kinds! {
     /// event has no G.
     TextBytes,
     /// The G returns from a system call and finds no P. It becomes runnable and goes to the global run queue or, after
-    /// a blocking call, among the due timers of a P. The detail is the number of its M. Go: `GoSyscallEndBlocked`.
+    /// a blocking call, among the due timers of a P. The detail is the number of the M of the call. Go:
+    /// `GoSyscallEndBlocked`.
     SyscallReturn,
     /// The G switches to another G of its coroutine, which runs from now on; the detail is the number of that G. If
     /// the other G parked before the trace began, this event is missing. Go: `GoSwitch`.
@@ -156,7 +157,8 @@ impl Track {
         }
     }
 
-    /// Converts a word of the [memory layout](crate::trace::memory) to a track. Returns `None` if the word is no track.
+    /// Converts a word of the [memory layout](crate::trace::memory) to a track. Returns `None` if no track has this
+    /// word.
     #[must_use]
     pub fn from_word(word: u64) -> Option<Self> {
         let number = word as u32;

@@ -31,8 +31,8 @@ pub(crate) struct Ring {
 }
 
 /// A hash table of the definitions in a ring, for example of texts. An entry contains the number of a definition, and
-/// the number of the event at which this definition begins. A new definition may replace an old one in the table. The
-/// old definition is then written to the ring again before it is used the next time.
+/// the number of the event with which this definition begins. A new definition may replace an old one in the table. If
+/// the old definition is needed again, it is written to the ring again.
 struct Definitions<const ENTRIES: usize>([[AtomicU64; 2]; ENTRIES]);
 
 impl<const ENTRIES: usize> Definitions<ENTRIES> {
@@ -202,7 +202,7 @@ impl Ring {
     }
 }
 
-/// The maximum number of frames that are recorded of a call stack. The outer frames of a deeper stack are left out.
+/// The maximum number of frames of a call stack that are recorded. The outermost frames of a deeper stack are left out.
 pub(crate) const FRAMES: usize = 64;
 
 /// An odd factor with bits that look random, by which the hash of a call stack is multiplied: the golden ratio.
@@ -215,7 +215,7 @@ pub(crate) fn details_of(text: &str) -> impl Iterator<Item = u64> {
         .map(|part| part.iter().rev().fold(0, |detail, &byte| detail << 8 | u64::from(byte)))
 }
 
-/// What a P or CPU needs to record a trace: its ring, and whether events are to be written to the ring.
+/// What a track needs for a trace: its ring, and whether events are to be written to the ring.
 pub(crate) struct Tracer {
     /// The ring into which events go; `None` while no trace is taken.
     pub(crate) active: AtomicRef<Ring>,
