@@ -1,11 +1,11 @@
 //! Epochs, which show when every CPU has observed a change.
 //!
-//! A kernel uses epochs to flush TLBs without interrupting other CPUs. The code that unmaps pages begins a new epoch.
-//! A CPU that takes an interrupt and finds a new epoch flushes its TLB, which is called *passing* the epoch. Some work
-//! must wait until all CPUs have flushed, for example the reuse of the addresses for other pages. Such work checks
-//! whether every CPU has passed the epoch; if so, the epoch's grace period is over. A halted CPU accesses no memory,
-//! so no grace period waits for it. A CPU that wakes passes the epoch before it runs anything else. Linux: lazy TLB
-//! flushing, `cpu_tlbstate`.
+//! A kernel uses epochs to flush TLBs without interrupting other CPUs. The code that unmaps pages begins a new epoch. A
+//! CPU that takes an interrupt and finds a new epoch flushes its TLB, which is called *passing* the epoch. Some work
+//! must wait until all CPUs have flushed, for example the reuse of the addresses for other pages. Code that does such
+//! work first checks whether every CPU has passed the epoch; if so, the epoch's grace period is over. A halted CPU
+//! accesses no memory, so no grace period waits for it. A CPU that wakes passes the epoch before it runs anything else.
+//! Linux: lazy TLB flushing, `cpu_tlbstate`.
 //!
 //! ```text
 //!   CPU that unmaps pages       CPU that wakes
@@ -46,7 +46,7 @@ impl Epochs {
 
         /// Starts at `epoch`. The state of a CPU starts at 0, so if `epoch` is not 0, every CPU flushes when it first
         /// [passes](CpuEpoch::pass). `epoch` must be far below 2^63. Later epochs then stay below 2^63 as well, because
-        /// at one epoch per nanosecond, counting that far takes 292 years.
+        /// at one epoch per nanosecond, counting to 2^63 takes 292 years.
         #[must_use]
         pub fn starting_at(epoch: u64) -> Self {
             Self(AtomicU64::new(epoch))

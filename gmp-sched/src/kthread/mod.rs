@@ -3,9 +3,9 @@
 //!
 //! This module does not depend on Gs and Ps. A thread runs until it parks. A thread that becomes ready goes to an idle
 //! CPU if there is one. Otherwise it goes to the CPU it last ran on, and displaces the thread that runs there, as soon
-//! as that thread is in user code. (A thread that is ready because it was displaced does not displace another thread.
-//! It waits in the list of its CPU.) A CPU without a thread halts. There are about as many runnable threads as CPUs,
-//! because only threads whose M holds a P run for long. So round robin is fair enough, and there are no priorities.
+//! as that thread is in user code. (A thread that is ready because it was displaced does not displace another thread,
+//! but waits in the list of its CPU.) A CPU without a thread halts. Because only threads whose M holds a P run for
+//! long, there are about as many runnable threads as CPUs. So round robin is fair enough, and there are no priorities.
 //!
 //! | file | concept |
 //! |---|---|
@@ -75,8 +75,8 @@ pub unsafe trait Cpu: Points + Sized + Debug + Send + Sync {
     fn request_displacement();
 
     /// Withdraws the last [request](Cpu::request_displacement), if it has not been carried out. Called when the running
-    /// thread leaves this CPU by itself. The scheduler may also have requested that the thread's G give way. This
-    /// request may be withdrawn, too, because the G no longer runs when its thread has left.
+    /// thread leaves this CPU by itself. The scheduler may also have requested that the thread's G give way. That
+    /// request may be withdrawn, too, because the G does not run after its thread has left.
     fn withdraw_displacement();
 
     /// Makes this CPU call [`Threads::timer_interrupt`] no later than `deadline`. The caller is pinned.
@@ -231,7 +231,7 @@ impl<C: Cpu> Threads<C> {
         self.here().ready_length.load(Ordering::Relaxed) != 0
     }
 
-    /// The saved context of `thread`, and whether the thread runs, so that the context is not in use.
+    /// The saved context of `thread`, and whether the thread runs. If it runs, the context is not in use.
     #[cfg(feature = "std")]
     pub(crate) fn context_of<'a>(&self, thread: &'a Thread<C>) -> (&'a SavedContext, bool) {
         let mut running = self.cpus.iter().filter_map(|cpu| cpu.current.load(Ordering::Relaxed));
@@ -249,8 +249,8 @@ impl<C: Cpu> Threads<C> {
         }
     }
 
-    /// For each CPU, the saved context of its idle loop, and whether the idle loop runs, so that the context is not in
-    /// use.
+    /// For each CPU, the saved context of its idle loop, and whether the idle loop runs. If it runs, the context is not
+    /// in use.
     #[cfg(feature = "std")]
     pub(crate) fn idle_contexts(&self) -> impl Iterator<Item = (&SavedContext, bool)> {
         self.cpus.iter().map(|cpu| (&cpu.idle_context, cpu.current.load(Ordering::Relaxed).is_none()))
@@ -289,7 +289,7 @@ impl<C: Cpu> Threads<C> {
         self.cpus.iter().map(|cpu| cpu.ready_length.load(Ordering::Relaxed) != 0)
     }
 
-    /// Whether any CPU is idle, so that a waker can claim it.
+    /// Whether any CPU is idle. A waker can claim an idle CPU.
     #[must_use]
     pub fn is_any_idle(&self) -> bool {
         self.cpus.iter().any(|cpu| cpu.idle.load(Ordering::Relaxed))
@@ -325,8 +325,8 @@ impl<C: Cpu> Threads<C> {
         if let Some(cpu) = slept_on {
             self.remove_sleeper(cpu, me);
         }
-        // The deadline or an unpark has woken the thread. If another unpark has come since then, it has left a token.
-        // This return answers that unpark, too, so the token is consumed.
+        // The deadline or an unpark has woken the thread. If another unpark has come since then, that unpark has left a
+        // token. The return from this park answers that unpark, too, so the token is consumed.
         me.token.take();
     }
 

@@ -3,10 +3,10 @@
 //!
 //! Work conservation at this level: if a thread is ready while a CPU is idle, that state does not last. A CPU that
 //! finds nothing to run sets its idle bit, fences, checks all ready lists, and only then halts. A waker puts the ready
-//! thread on a list, fences, and checks the idle bits. So either the CPU sees the thread, or the waker sees the bit.
-//! In the second case the waker clears ("claims") the bit and kicks the CPU, which checks the lists again. A waker may
-//! claim a CPU that has already found another thread. That CPU then claims and kicks the next idle CPU, because the
-//! thread for which it was claimed is still on a list.
+//! thread on a list, fences, and checks the idle bits. So either the CPU sees the thread, or the waker sees the bit. In
+//! the second case the waker *claims* the CPU, that is, clears the bit, and kicks the CPU, which checks the lists
+//! again. A waker may claim a CPU that has already found another thread. That CPU then claims and kicks the next idle
+//! CPU, because the thread for which it was claimed is still on a list.
 
 use super::{Cpu, CpuState, Thread, Threads};
 use crate::base::atomic::{Ordering, fence};
@@ -53,7 +53,8 @@ impl<C: Cpu> Threads<C> {
             }
         };
         #[expect(unsafe_code, reason = "code with interrupts off must not switch threads")]
-        // SAFETY: `make` does not switch threads. If the thread that runs here has to give way, `make` only requests it.
+        // SAFETY: `make` does not switch threads. If the thread that runs here has to give way, `make` only requests
+        // that.
         unsafe {
             C::without_interrupts(make);
         }
@@ -161,8 +162,8 @@ impl<C: Cpu> Threads<C> {
         }
     }
 
-    /// Returns a thread for this CPU to run. If there is none, sets the idle bit and returns `None`; the CPU will be
-    /// kicked when there is a thread to run.
+    /// Returns a thread for this CPU to run. If there is none, returns `None` with the idle bit of this CPU set, so
+    /// that the CPU is kicked when there is a thread to run.
     pub(crate) fn take_ready_or_be_idle(&self) -> Option<&'static Thread<C>> {
         let cpu = self.here();
         cpu.idle.store(true, Ordering::Relaxed);

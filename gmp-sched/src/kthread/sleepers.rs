@@ -37,8 +37,9 @@ impl<C: Cpu> Threads<C> {
         }
     }
 
-    /// Wakes the threads whose deadline has passed. Returns the next deadline on this CPU. Called by the timer's
-    /// interrupt handler.
+    /// Wakes the sleepers of this CPU whose deadlines have passed. Returns the next deadline of a sleeper of this CPU,
+    /// or an earlier time if a sleeper has been removed; [`Instant::NEVER`] if there is no sleeper. Called by the
+    /// timer's interrupt handler.
     ///
     /// # Safety
     ///

@@ -1,4 +1,4 @@
-//! The park token: one bit that records an unpark of a thread. So the unpark is not lost if it comes between the
+//! The park token: one bit that records an unpark of a thread. So an unpark is not lost if it comes between the
 //! thread's decision to park and the park itself.
 
 use core::fmt;
@@ -21,7 +21,7 @@ pub(crate) struct Token<S: Points> {
 }
 
 impl<S: Points> Token<S> {
-    /// The token of a new thread. The state is parked, so that the first unpark starts the thread.
+    /// Returns the token of a new thread, which is parked. So the first unpark starts the thread.
     pub(crate) fn parked() -> Self {
         Self { state: AtomicU8::new(PARKED), _points: PhantomData }
     }
@@ -32,7 +32,7 @@ impl<S: Points> Token<S> {
         self.state.load(Ordering::Relaxed) == PARKED
     }
 
-    /// Consumes the token, if there is one; returns whether there was. Called by the thread itself.
+    /// Consumes the token, if there is one; returns whether there was one. Called by the thread itself.
     pub(crate) fn take(&self) -> bool {
         S::point(Site::Park);
         // Ordering: Acquire; partner: the Release in `give`. The thread sees what the giver did before it gave the
@@ -40,8 +40,8 @@ impl<S: Points> Token<S> {
         self.state.compare_exchange(NOTIFIED, RUNNING, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// The commit of a park, called after the thread's context has been saved. If there is a token, consumes it and
-    /// returns `false`; the caller must then make the thread ready.
+    /// The commit of a park, called after the thread's context has been saved. Returns `true` if the thread is parked
+    /// now. If there is a token, consumes it and returns `false`; the caller must then make the thread ready.
     pub(crate) fn commit_park(&self) -> bool {
         S::point(Site::Park);
         // Ordering: Release publishes the saved context to the giver of the token. The giver then makes the thread

@@ -24,8 +24,8 @@ pub struct WatchdogDuty {
 pub struct CpuDuty {
     /// Whether the CPU runs a thread, and so has a timer tick.
     is_busy: AtomicBool,
-    /// Whether the CPU is on watchdog duty. While it is, its timer is armed. Written only by the CPU to which this
-    /// state belongs.
+    /// Whether the CPU is on watchdog duty. While the CPU is on duty, its timer is armed. Written only by the CPU to
+    /// which this state belongs.
     on_duty: AtomicBool,
 }
 
