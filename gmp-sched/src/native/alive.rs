@@ -57,7 +57,7 @@ pub(super) fn are_all_dead(asks: &'static Scheduler<Native>) -> bool {
         })
 }
 
-/// While a value of this type exists no deadlock is reported. See [`expect_wakes`].
+/// While a value of this type exists, no deadlock is reported. See [`expect_wakes`].
 #[derive(Debug)]
 #[must_use = "wakes are expected until this is dropped"]
 pub struct ExpectedWakes {

@@ -52,7 +52,7 @@ fn wait_in_goroutine<R: Send>(operation: impl FnOnce() -> R + Send) -> Result<R,
     let (sender, result) = mpsc::sync_channel(1);
     let operation: Operation<'_> = Box::new(move || {
         let outcome = panic::catch_unwind(AssertUnwindSafe(operation));
-        // This does not fail, because the receiver waits below until the outcome is sent.
+        // This does not fail, because the waiting thread keeps the receiver until it has received the outcome.
         let _ = sender.send(outcome);
     });
     #[expect(unsafe_code, reason = "a G uses what a thread has borrowed")]

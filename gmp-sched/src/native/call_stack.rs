@@ -5,9 +5,9 @@ use core::ptr;
 
 use crate::record::trace_ring::FRAMES;
 
-/// Finds the calls that led to the caller. For each call, stores the return address minus one in `addresses`, beginning
-/// with the innermost call. Stores at most `FRAMES` addresses, and no more than `addresses` has room for. Returns the
-/// number of stored addresses, which is 0 if the C library is not that of GNU.
+/// Finds the calls that led to the call of this function. For each call, stores the return address minus one in
+/// `addresses`, beginning with the innermost call. Stores at most `FRAMES` addresses, and no more than `addresses` has
+/// room for. Returns the number of stored addresses, which is 0 if the C library is not that of GNU.
 ///
 /// The C library finds the calls by the unwind tables, so the program needs no frame pointers. The first call of `read`
 /// may allocate memory.

@@ -1,4 +1,5 @@
-//! Calls that block the thread. Their P goes to another M, and the number of threads that they block is limited.
+//! Calls that block the thread. The P of such a call goes to another M, and the number of threads that are blocked by
+//! such calls is limited.
 
 use std::sync::OnceLock;
 

@@ -81,9 +81,9 @@ impl Threads {
     /// Prints the state of the scheduler to standard error, periodically and in Go's format, while a run lasts. Without
     /// this call, the environment variable `GMP_DEBUG` decides; see the [module](super). Go: `GODEBUG=schedtrace`.
     ///
-    /// sysmon prints the state. At least every 10 ms it checks whether the next text is due. If standard error accepts
-    /// nothing, sysmon waits, so slices do not end and no P is retaken from a system call meanwhile. Go's sysmon waits,
-    /// too.
+    /// sysmon prints the state. At least every 10 ms, sysmon checks whether the next text is due. If standard error
+    /// accepts nothing, sysmon waits, so slices do not end and no P is retaken from a system call meanwhile. Go's
+    /// sysmon waits, too.
     ///
     /// ```
     /// use core::time::Duration;
@@ -101,8 +101,8 @@ impl Threads {
     }
 
     /// Runs `main` as the main G of a scheduler with `processors` Ps, and returns its result. Gs that have not ended
-    /// when `main` returns are abandoned: a running G continues until it waits, and a waiting G waits forever. Blocks
-    /// the calling thread.
+    /// when `main` returns are left behind: a running or runnable G continues until it waits, and a waiting G may wait
+    /// forever. Blocks the calling thread.
     ///
     /// # Panics
     ///
@@ -140,11 +140,11 @@ impl Threads {
                 core::mem::forget(result_sender);
                 exit_body::<Native>();
             }
-            // The scheduler is unregistered before main ends, because Gs that wait after that are abandoned, not
-            // deadlocked.
+            // The scheduler is unregistered before the main G ends, because Gs that wait after that are left behind,
+            // which is not a deadlock.
             alive::leave(scheduler);
             scheduler.end_machines();
-            // This does not fail, because the receiver waits below until the outcome is sent.
+            // This does not fail, because the thread that called `run` waits below until it has received the outcome.
             let _ = result_sender.send(outcome);
         };
         #[expect(unsafe_code, reason = "passes on the promise of `enter`")]

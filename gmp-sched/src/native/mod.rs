@@ -16,9 +16,9 @@
 //! # Calls that block the thread
 //!
 //! When an operation of this crate (on a channel or a lock, [`sleep`], [`JoinHandle::join`]) blocks a G, the thread and
-//! the P run other Gs. A call of the operating system is different: reading a socket of `std`, `std::thread::sleep` or
-//! waiting for a lock of `std` blocks the thread *with its P*. If there are as many such calls as Ps, the whole program
-//! stops until one of them returns. So tell the scheduler about such calls:
+//! the P run other Gs. A call of the operating system is different: reading from a socket of `std`,
+//! `std::thread::sleep`, and waiting for a lock of `std` block the thread *together with its P*. If there are as many
+//! such calls as Ps, the whole program stops until one of them returns. So announce such calls to the scheduler:
 //!
 //! | call | its P | for |
 //! |---|---|---|
@@ -60,14 +60,15 @@
 //!
 //! A panic ends its G, and [`JoinError::Panicked`] carries the payload to the joiner. A panic of a detached G ends the
 //! process, with status 2, as in Go. (If the G is a child of a scope, the scope panics instead.) The message names the
-//! G: [`Threads::run`] installs a panic hook that names the G, and that also calls the hook that was set before. A
-//! stack has 512 KiB unless [`Builder::stack_size`] chooses another size (for the main G, [`Threads::stack_size`]), and
-//! takes memory as it is used. An overflow ends the process with a message that names the G and the size of its stack,
-//! and says whether a single huge frame is the cause. An exception of the processor (a division by zero in assembly, an
-//! access to unmapped memory, an invalid instruction) also ends the process. Its report names the G and the cause, and
-//! shows a backtrace and all Gs. [`set_exception_hook`] replaces this report. If the program has installed a signal
-//! handler before the first run, that handler runs first. An exception outside of Gs, and a signal that a process
-//! sends, are not reported: they end the process by the default action, unless the program's handler resolves them.
+//! G: [`Threads::run`] installs a panic hook that prints a line about the G, and then calls the hook that was set
+//! before. A stack has 512 KiB unless [`Builder::stack_size`] chooses another size (for the main G,
+//! [`Threads::stack_size`]), and takes memory as it is used. An overflow ends the process with a message that names the
+//! G and the size of its stack, and says whether a single huge frame is the cause. An exception of the processor (a
+//! division by zero in assembly, an access to unmapped memory, an invalid instruction) also ends the process. Its
+//! report names the G and the cause, and shows a backtrace and all Gs. A function passed to [`set_exception_hook`]
+//! replaces this report. If the program has installed a signal handler before the first run, that handler runs first.
+//! An exception outside of Gs, and a signal that a process sends, are not reported: they end the process by the default
+//! action, unless the program's handler resolves them.
 //!
 //! # Seeing what the scheduler does
 //!
@@ -76,14 +77,15 @@
 //! `GMP_DEBUG=schedtrace=1000,scheddetail=1`, lines for each P, M and G follow. [`Threads::schedtrace`] does the same
 //! for the runs of a program. See [`crate::schedtrace`] for the fields.
 //!
-//! With the environment variable `GMP_TRACE=FILE`, the first run of the process writes its [trace](crate::trace) to this
-//! file, in the layout of [`trace::memory`](crate::trace::memory). The file is complete however the process ends. In the
-//! tree of this project, `cargo run -- timeline FILE OUT` makes a page of it.
+//! With the environment variable `GMP_TRACE=FILE`, the first run of the process writes its [trace](crate::trace) to
+//! this file, in the layout of [`trace::memory`](crate::trace::memory). The file is complete however the process ends.
+//! In the source tree of this project, `cargo run -- timeline FILE OUT` draws it as the page `OUT.html`.
 //!
 //! # Runs
 //!
 //! Several threads may each [`run`](Threads::run) a scheduler. The Gs of these schedulers may share channels, locks and
-//! all other handles, and each G runs under its own scheduler. If the Gs of all schedulers wait, that is a deadlock.
+//! all other handles, and each G runs only on the Ms of its own scheduler. If the Gs of all schedulers wait, that is a
+//! deadlock.
 //!
 //! Later runs reuse a scheduler and its Ms, each with a new thread. So a run leaks nothing if all its Gs have ended and
 //! no timer is set when `main` returns. Otherwise the run leaks the scheduler, about 1 MiB, and the stacks of the Gs
@@ -196,20 +198,20 @@ impl Thread {
     }
 }
 
-/// Locks a mutex. Ignores poisoning, because nothing panics under these locks.
+/// Locks a mutex of this platform. Ignores poisoning, because nothing panics while such a mutex is locked.
 fn lock<T>(mutex: &sync::Mutex<T>) -> sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|error| error.into_inner())
 }
 
 impl Points for Native {
-    /// Spins for a short while, then lets other threads of the process run. The thread that this one waits for may have
-    /// been descheduled while it holds a lock. If there are many more threads than CPUs, the threads that spin for the
-    /// lock would otherwise use up the CPUs. Each critical section would then take as long as the time slices of all
-    /// these threads.
+    /// Spins, and in every 128th call lets other threads of the process run. The thread that this one waits for may
+    /// have been descheduled while it holds a lock. If there are many more threads than CPUs, the threads that spin for
+    /// the lock would otherwise use up the CPUs. Each critical section would then take as long as the time slices of
+    /// all these threads.
     #[inline(never)]
     fn relax() {
-        /// Number of iterations before the operating system is called. These iterations take longer than any critical
-        /// section.
+        /// Number of calls after which the operating system is called. Together these calls take longer than any
+        /// critical section.
         const SPINS: u32 = 128;
         std::thread_local!(static SPUN: Cell<u32> = const { Cell::new(0) });
         SPUN.set(SPUN.get().wrapping_add(1));

@@ -49,7 +49,7 @@ fn report(goroutine: &Goroutine<Native>) {
     }
 }
 
-/// Shows a G by its number and name.
+/// Displays a G as its number and, if it has one, its name.
 pub(super) struct Named<'a>(pub(super) &'a Goroutine<Native>);
 
 impl fmt::Display for Named<'_> {

@@ -84,7 +84,7 @@ pub fn may_wait() -> bool {
     Native::current_machine().is_none_or(|machine| !machine.are_waits_forbidden())
 }
 
-/// Called when a G tries to wait although it must not.
+/// Called when a G tries to wait where it must not.
 ///
 /// # Panics
 ///

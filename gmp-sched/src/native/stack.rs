@@ -57,12 +57,12 @@ pub(crate) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
     Ok(bottom..bottom + size)
 }
 
-/// The number of stacks of the default size that are mapped at once. If two threads made a mapping for each stack, they
-/// would wait for each other, because a process changes only one mapping at a time.
+/// The number of stacks of the default size that are mapped at once. If threads mapped each stack separately, they
+/// would often wait for each other, because the system changes only one mapping of a process at a time.
 const MAPPED_AT_ONCE: usize = 32;
 
-/// Memory for stacks of the default size, each with its guard page, that no G has yet. It takes only addresses and
-/// entries of page tables, because nothing has touched it.
+/// Memory for stacks of the default size, each with its guard page, that no G has yet. This memory takes only addresses
+/// and entries of page tables, because nothing has touched it.
 static GUARDED: Mutex<Range<usize>> = Mutex::new(0..0);
 
 /// Returns the address of `bytes` bytes of memory with a guard page, the memory of one stack of the default size. If
@@ -72,7 +72,7 @@ fn take_guarded(bytes: usize) -> Result<usize, OutOfResources> {
     let mut guarded = GUARDED.lock().unwrap_or_else(PoisonError::into_inner);
     if guarded.is_empty() {
         let Ok(base) = map_guarded(bytes, MAPPED_AT_ONCE) else {
-            // There may be room for one stack.
+            // There may still be room for a single stack.
             return map_guarded(bytes, 1);
         };
         *guarded = base..base + MAPPED_AT_ONCE * bytes;
@@ -141,15 +141,17 @@ unsafe fn guard(base: *mut libc::c_void) -> bool {
     is_installed || unsafe { libc::mprotect(base, PAGE, libc::PROT_NONE) } == 0
 }
 
-/// Like [`guard`], for the first page of each of `count` stacks of `bytes` bytes, by one system call. Linux supports
-/// this since 6.14. If it fails, some of the pages may be guard pages. Calling [`guard`] for them again is harmless.
+/// Like [`guard`], for the first page of each of `count` stacks of `bytes` bytes, by one system call; returns whether
+/// that succeeded. Linux supports this since 6.14. If the call fails, some of the pages may be guard pages. Calling
+/// [`guard`] for these pages again is harmless.
 ///
 /// # Safety
 ///
 /// The pages are mapped and unused.
 #[expect(unsafe_code, reason = "changes mappings")]
 unsafe fn guard_at_once(base: usize, bytes: usize, count: usize) -> bool {
-    /// Names the calling process, where otherwise a file descriptor of a process is passed.
+    /// Names the calling process. The system call accepts this number in place of a file descriptor that refers to a
+    /// process.
     const PIDFD_SELF: libc::c_int = -10_001;
     let pages: [libc::iovec; MAPPED_AT_ONCE] = core::array::from_fn(|index| libc::iovec {
         iov_base: ptr::with_exposed_provenance_mut(base + index * bytes),

@@ -34,8 +34,8 @@ pub(super) fn start_as_requested(scheduler: &'static Scheduler<Native>) {
     }
 }
 
-/// Makes the file, and maps it. The operating system writes what is in the memory to the file, however the process
-/// ends.
+/// Makes the file, and maps it. However the process ends, the operating system writes the contents of the mapped memory
+/// to the file.
 #[expect(unsafe_code, reason = "maps memory")]
 fn map(name: &Path) -> io::Result<&'static [AtomicU64]> {
     let file = File::options().read(true).write(true).create(true).truncate(true).open(name)?;

@@ -320,7 +320,8 @@ extern "C" fn raised(frame: &Frame) -> ! {
 /// first lines of the report, and this function prints the other lines.
 fn report(cause: &Cause) {
     static IS_ENDING: AtomicBool = AtomicBool::new(false);
-    // Only the first exception is reported. A thread that raises another exception waits here until the process ends.
+    // Only the first exception is reported. A thread that raises another exception meanwhile waits here until the
+    // process ends.
     while IS_ENDING.swap(true, Ordering::Relaxed) {
         thread::park();
     }
