@@ -2,7 +2,7 @@
 //! each switch, because it treats each stack as a *fiber* with a history of its own.
 //!
 //! A table maps each page of each stack to its fiber. All accesses to the table are relaxed atomics. A lock would also
-//! order the accesses that the scheduler must order by itself, and so would hide its data races.
+//! order the accesses that the scheduler must order by itself, and would so hide data races of the scheduler.
 
 use core::ffi::c_void;
 use core::ops::{Range, RangeInclusive};

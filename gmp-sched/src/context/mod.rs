@@ -62,13 +62,13 @@ compile_error!("the context switch is written for x86_64");
 #[repr(C)]
 pub struct SavedContext {
     stack_pointer: AtomicUsize,
-    /// The address at which the context resumes. It is stored here and not on the stack, so that a single `jmp`
-    /// continues the context.
+    /// The address at which the context resumes. The address is stored here and not on the stack, so that a single
+    /// `jmp` continues the context.
     resume: AtomicUsize,
     /// The address at which a [diverted](Self::divert) context continues after `Visit::visit` has returned.
     resume_later: AtomicUsize,
-    /// The function that a fresh context calls. It is stored here because the stack stays untouched until the context
-    /// runs.
+    /// The function that a fresh context calls. Its address is stored here because the stack stays untouched until the
+    /// context runs.
     entry: AtomicUsize,
 }
 
@@ -111,8 +111,9 @@ impl SavedContext {
         }
     }
 
-    /// Makes the context call `V::visit` on its own stack when it is resumed next, before it continues. Only a caller
-    /// that may resume the context may do this. Other contexts are resumed as fast as if no context could be diverted.
+    /// Makes the context call `V::visit` on its own stack when the context is resumed the next time, before it
+    /// continues. Only a caller that may resume the context may call this. Contexts that are not diverted are resumed
+    /// as fast as if this function did not exist.
     pub(crate) fn divert<V: Visit>(&self) {
         let detour = x86_64::detour::<V> as *const () as usize;
         let resume = self.resume.load(Ordering::Relaxed);
@@ -158,5 +159,5 @@ pub struct Transfer {
 }
 
 /// The function in which a fresh context starts. Its arguments are the words of the [`Transfer`] and the address of the
-/// fresh context itself. It must not return, because it has no caller.
+/// fresh context itself. The function must not return, because it has no caller.
 pub type Entry = extern "sysv64" fn(subject: usize, argument: Word, function: usize, context: usize) -> !;

@@ -10,15 +10,15 @@
 //!
 //! Only `rbx` and `rbp` are pushed, because inline assembly cannot declare them as clobbered. All other registers are
 //! declared as clobbered, and the compiler saves those that hold live values. The switch reaches the resume address by
-//! an indirect `jmp`, which takes about 1 ns. A `ret` would take about 7 ns, because the return stack buffer always
-//! mispredicts a `ret` to another stack.
+//! an indirect `jmp`, which takes about 1 ns. A `ret` would take about 7 ns, because the CPU always mispredicts a `ret`
+//! after a change of stacks: its return stack buffer predicts a return to the caller on the old stack.
 //!
 //! # Floating-point control words
 //!
 //! The ABI requires functions to preserve the control bits of MXCSR and the x87 control word. Rust code cannot change
-//! them, so by default they are not saved. Code in other languages can change them (`fesetround`). For programs with
-//! such code there is the feature `control-words`. Each switch then saves the current control words, compares them with
-//! those of the resumed context, and loads those of the resumed context if the two differ
+//! these, so by default they are not saved. Code in other languages can change them (`fesetround`). For programs with
+//! such code there is the feature `control-words`. With this feature, each switch saves the current control words,
+//! compares them with those of the resumed context, and loads those of the resumed context if they differ
 //! ([`switch_with_control_words`]). This takes 11 instructions, or about 1 ns, per switch.
 
 use core::arch::{asm, naked_asm};
@@ -72,7 +72,7 @@ macro_rules! switch {
     }};
 }
 
-/// The part of a [`switch!`] that resumes a context, without saving the current one. `drop_more` is not used.
+/// The part of a [`switch!`] that resumes a context. The current context is not saved. `drop_more` is not used.
 macro_rules! resume {
     ($to:ident, $transfer:ident,
      save_more: [$($save_more:literal),* $(,)?], load_more: [$($load_more:literal),* $(,)?], drop_more: [$($drop_more:literal),*]) => {
@@ -366,7 +366,7 @@ mod tests {
         seen: (u32, u16),
     }
 
-    /// Records the control words it finds, changes them, and switches back, repeatedly.
+    /// Repeatedly records the control words that it finds, changes them, and switches back.
     extern "sysv64" fn other(pair: usize, _: Word, _: usize, _: usize) -> ! {
         let pair = ptr::with_exposed_provenance_mut::<Pair>(pair);
         loop {
