@@ -1,15 +1,15 @@
 //! Go's scheduler as a crate: Gs (flows of control with stacks of their own) run on Ms (threads of the platform) that
 //! hold a P (a licence to run, with a local run queue). The crate is `no_std` and independent of the hardware. What it
 //! needs from the computer or operating system is the [`platform::Platform`] trait. All state is in scheduler objects.
-//! The exceptions are two static counters, which number schedulers and bubbles, and the state that the platforms
-//! `native` and `sim` keep. [`porting`] is the guide to using the crate in another kernel.
+//! The exceptions are two static counters, from which schedulers and bubbles get their numbers, and the state that the
+//! platforms `native` and `sim` keep. [`porting`] is the guide to using the crate in another kernel.
 //!
 //! The source is a stack of layers, one folder each, from the ground up:
 //!
 //! | layer | module | concept | Go (runtime, go1.27) |
 //! |---|---|---|---|
 //! | `base` | [`run_queue`] | local ring and `runnext` | `runqput`, `runqget`, `runqgrab` |
-//! | | `points`, `error`, `instant`, `id` | points at which a simulator may switch; errors; points in time; the numbers of Gs, Ms and Ps | |
+//! | | `points`, `error`, `instant`, `id` | points at which a simulator may switch; errors; points in time; the ids of Gs, Ms and Ps | |
 //! | | `timing_wheel`, `list`, `reference`, `spin_lock`, `atomic` | hierarchical timing wheel, intrusive FIFO, atomic references, the atomics and locks of all protocols | `gQueue` |
 //! | | `under_loom` | what differs in the loom models | |
 //! | [`context`] | | the context switch | `gogo`, `mcall`, `gosave` |

@@ -57,9 +57,9 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// The stack size of a G in bytes, unless its spawner [chooses another one](crate::spawn::Builder::stack_size).
     const STACK_SIZE: usize = STACK_SIZE;
 
-    /// Whether an interrupt comes when a timer of a running P is due. (The handler does not fire the timer; it makes
-    /// the G give way.) If this is `false`, the scheduler itself reads the clock whenever it picks a G while a timer is
-    /// armed.
+    /// Whether an interrupt comes when a timer of a P that an M holds is due. (The handler does not fire the timer.
+    /// Instead it makes the running G give way.) If this is `false`, the scheduler itself reads the clock whenever it
+    /// picks a G while a timer is armed.
     const TIMER_INTERRUPTS: bool;
 
     /// Whether there are threads that are not Ms of any scheduler but may call a [`Waker`](core::task::Waker) of a G.
@@ -92,7 +92,7 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     ///
     /// # Safety
     ///
-    /// The pin is lowered again. If pins were leaked, the count of a platform that counts them could overflow. The
+    /// The pin is lowered again. If pins were leaked, the pin count of a platform that counts pins could overflow. The
     /// platform would then preempt a caller that is pinned.
     #[cfg_attr(debug_assertions, track_caller)]
     unsafe fn raise_pin();
@@ -120,8 +120,8 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     fn may_migrate() {}
 
     /// Whether the caller, which has pinned itself once for this call, may block, yield or end here, as far as the
-    /// platform can detect. It may not if it holds another pin, because the switch would leave that pin behind on this
-    /// CPU. An interrupt handler may not either, because it must return.
+    /// platform can detect. The caller may not if it holds another pin, because the switch would leave that pin behind
+    /// on this CPU. An interrupt handler may not either, because it must return.
     #[inline(always)]
     fn is_pinned_once() -> bool {
         true
@@ -206,9 +206,9 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// There is no memory or no thread. The call had no effect.
     fn start_thread(machine: NewMachine<Self>) -> Result<Self::Thread, OutOfResources>;
 
-    /// Blocks the calling M's thread until [`unpark_thread`](Platform::unpark_thread) or until the deadline. If the M
-    /// has been unparked since its last park, that unpark has left a token, and this returns at once. May return early.
-    /// The caller is pinned exactly once.
+    /// Blocks the calling M's thread until [`unpark_thread`](Platform::unpark_thread) is called for the M, or until the
+    /// deadline. If the M has been unparked since its last park, that unpark has left a token, and this returns at
+    /// once. May return early. The caller is pinned exactly once.
     fn park_thread(parking: Parking<'_, Self>, deadline: Option<Instant>);
 
     /// Sets the park token of `machine` and wakes its thread. Callable from interrupts and from any thread.
@@ -239,8 +239,8 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// than `when`.
     fn arm_timer(pinned: &Pinned<Self>, processor: &Processor<Self>, when: Instant);
 
-    /// Allocates a stack of at least `size` bytes. The caller may pass any number, also 0 or one that is not a multiple
-    /// of the size of a page.
+    /// Allocates a stack of at least `size` bytes. The caller may pass any number, including 0 and numbers that are not
+    /// multiples of the size of a page.
     ///
     /// # Errors
     ///
@@ -351,7 +351,7 @@ impl<Plat: Platform> Pinned<Plat> {
     ///
     /// # Panics
     ///
-    /// Many pins were leaked, so that their count could overflow.
+    /// So many pins were leaked that their count could overflow.
     #[inline(always)]
     #[track_caller]
     #[doc(alias = "acquirem")]
@@ -360,8 +360,8 @@ impl<Plat: Platform> Pinned<Plat> {
         Self::assume()
     }
 
-    /// Like [`new`](Self::new), but does not check the number of pins, which costs the machine two instructions. For
-    /// the scheduler, which leaks no proof.
+    /// Like [`new`](Self::new), but without the check of the number of pins, which takes two instructions. For the
+    /// scheduler, which leaks no proof.
     #[inline(always)]
     #[cfg_attr(debug_assertions, track_caller)]
     #[expect(unsafe_code, reason = "a leaked pin could make the count of pins overflow")]
@@ -382,7 +382,7 @@ impl<Plat: Platform> Pinned<Plat> {
         Self::assume()
     }
 
-    /// Makes the proof for a pin that is already raised. Dropping the proof lowers that pin.
+    /// Returns the proof for a pin that is already raised. Dropping the proof lowers that pin.
     #[inline(always)]
     pub(crate) fn assume() -> Self {
         Self { _here: PhantomData }

@@ -61,7 +61,7 @@ macro_rules! platform_aliases {
         ///
         /// # Errors
         ///
-        /// There is no memory for the G's stack. `body` is dropped, and nothing else has happened.
+        /// There is no memory for the G's stack. `body` has been dropped, and nothing else has changed.
         ///
         /// # Panics
         ///
@@ -200,7 +200,7 @@ macro_rules! platform_aliases {
         ///
         /// # Panics
         ///
-        /// In the same cases as [`sleep`].
+        /// The caller is pinned or is not a G with a P.
         #[track_caller]
         pub fn sleep_until(when: $crate::time::Instant) {
             $crate::sleep::sleep_until::<$platform>(when);

@@ -52,8 +52,9 @@ use crate::lifecycle::join::JoinHandle;
 use crate::lifecycle::spawn::try_go;
 use crate::platform::{Pinned, Platform};
 
-/// Runs `body` in a new bubble, where time advances only when all Gs of the bubble wait durably. Returns the result of
-/// `body` when all Gs of the bubble have ended. Go: `synctest.Test`.
+/// Runs `body` in a new bubble, in which time advances only when all Gs of the bubble [wait
+/// durably](self#durable-waits). Returns the result of `body` when all Gs of the bubble have ended. Go:
+/// `synctest.Test`.
 ///
 /// Blocks the calling G; not callable from interrupts. If a G of the bubble waits, but not
 /// [durably](self#durable-waits), a G outside of the bubble may wake it. Until then the clock does not advance. A G
@@ -113,7 +114,7 @@ fn enter<Plat: Platform, T: Send + 'static>(
         panic!("synctest.Run called from within a synctest bubble");
     }
     let bubble = Bubble::take(&pinned)?;
-    // A spawned G gets the bubble of its creator. So the creator enters the bubble for the time of the spawn.
+    // A spawned G gets the bubble of its creator. So the creator is in the bubble during the spawn.
     me.set_bubble(Some(bubble));
     let main = try_go(body);
     me.set_bubble(None);
@@ -174,7 +175,7 @@ pub fn wait<Plat: Platform>() {
 ///
 /// # Panics
 ///
-/// Panics in the same cases as [`wait`].
+/// In the same cases as [`wait`].
 #[doc(alias = "Sleep")]
 #[track_caller]
 pub fn sleep<Plat: Platform>(duration: Duration) {
@@ -183,7 +184,7 @@ pub fn sleep<Plat: Platform>(duration: Duration) {
 }
 
 impl<Plat: Platform> Bubble<Plat> {
-    /// Takes an unused bubble, or makes one.
+    /// Takes an unused bubble, or makes one if there is none.
     fn take(pinned: &Pinned<Plat>) -> Result<&'static Self, OutOfResources> {
         let unused = pinned.machine().scheduler().bubbles.get_or_make(|| Unused::new(List::new()))?;
         let first = unused.lock().pop_front();
@@ -249,7 +250,7 @@ impl<Plat: Platform> Bubble<Plat> {
         main.join().map_err(|_| "the main goroutine of a bubble panicked")
     }
 
-    /// Fires all due timers, then makes the Gs that they have readied runnable.
+    /// Fires all due timers, then enqueues the Gs that these timers have readied.
     fn fire_due(&'static self, pinned: &Pinned<Plat>) {
         // The order of timers that are due at the same time is random, as in Go. So tests cannot rely on the order in
         // which these timers ready Gs, or on which case a select takes.
