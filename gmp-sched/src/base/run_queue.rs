@@ -78,7 +78,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
 
 /// The owner's side: only the M that holds the P may call these functions.
 impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
-    /// Puts `item` into `runnext`; returns the element that was there, which the caller appends to the ring.
+    /// Puts `item` into `runnext`. Returns the element that was there, if any, which the caller must append to the
+    /// ring.
     #[inline]
     pub fn push_next(&self, item: &'static T) -> Option<&'static T> {
         S::point(Site::RunQueue);
@@ -224,7 +225,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     ///
     /// If this ring is empty, takes the element in `runnext` instead, but only if that element is `seen`. Before the
     /// call, the caller has read `seen` by [`next`](Self::next), and has then waited for a moment if the owner was
-    /// likely to run that element itself.
+    /// likely to run that element itself. Returns `None` if nothing was stolen.
     pub fn steal_into(&self, thief: &Self, seen: Option<&'static T>) -> Option<&'static T> {
         // Ordering: Relaxed, because only the owner of `thief`, which is the caller, writes the `tail` of `thief`.
         let base = thief.tail.load(Ordering::Relaxed);
@@ -288,7 +289,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
 /// Functions for observers. Any M may call them at any time, except `elements`. A result may already be outdated when
 /// the caller uses it.
 impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
-    /// The element in `runnext`.
+    /// The element in `runnext`, if there is one.
     #[must_use]
     pub fn next(&self) -> Option<&'static T> {
         self.next.load(Ordering::Relaxed)

@@ -28,7 +28,8 @@ impl<Plat: Platform> Timer<Plat> {
 
 impl<Plat: Platform> Action<Plat> {
     /// Runs the action. `now` is the current time. If the action makes a G runnable that this M may run, returns that
-    /// G, which the caller must run or enqueue. A G that this M may not run is enqueued by the action itself.
+    /// G, which the caller must run or enqueue. Otherwise returns `None`, and the caller has nothing to do: the action
+    /// itself enqueues a G that this M may not run.
     #[inline(always)]
     pub(crate) fn run(self, pinned: &Pinned<Plat>, now: Instant) -> Option<&'static Goroutine<Plat>> {
         match self {

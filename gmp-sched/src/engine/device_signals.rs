@@ -269,7 +269,7 @@ impl<Plat: Platform> Signal<Plat> {
     }
 
     /// Called for a signal that has just been taken from the raised list. If its G still waits, ends the wait and
-    /// returns the G, which the caller must ready. Otherwise keeps the raise for the next wait.
+    /// returns the G, which the caller must ready. Otherwise returns `None`, and keeps the raise for the next wait.
     pub(crate) fn deliver(&'static self) -> Option<&'static Goroutine<Plat>> {
         let goroutine = self.goroutine.load(Ordering::Relaxed).expect("queued while a G waits");
         // While the state is QUEUED, no other wait can begin, so the generation in the word does not change.

@@ -92,8 +92,8 @@ fn begin_batch<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Proces
     !others_are_next
 }
 
-/// Fires due timers of the P `of` until one of them makes a G runnable that this M may run. Returns that G; the caller
-/// must run or enqueue it. `of` need not be the current P.
+/// Fires due timers of the P `of` until one of them makes a G runnable that this M may run. Returns that G, which the
+/// caller must run or enqueue, or `None` if there is no such G. `of` need not be the current P.
 #[inline(always)]
 pub(crate) fn take_due<Plat: Platform>(
     pinned: &Pinned<Plat>,

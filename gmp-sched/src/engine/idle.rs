@@ -52,8 +52,8 @@ impl<Plat: Platform> Scheduler<Plat> {
         }
     }
 
-    /// Like [`wake_processor`](Self::wake_processor), for a caller that holds the scheduler lock. If an M is to search,
-    /// returns that M, which the caller must unpark.
+    /// Like [`wake_processor`](Self::wake_processor), for a caller that holds the scheduler lock. Returns the M that is
+    /// to search, if any, which the caller must unpark.
     pub(crate) fn assign_search(&self, shared: &mut Shared<Plat>) -> Option<&'static Machine<Plat>> {
         fence(Ordering::SeqCst);
         if !self.count_search() {
@@ -296,7 +296,8 @@ impl<Plat: Platform> Machine<Plat> {
         let was_timekeeper =
             scheduler.timekeeper.load(Ordering::Relaxed).is_some_and(|timekeeper| core::ptr::eq(timekeeper, self));
         if was_timekeeper {
-            // The M that has been idle longest takes over. It is unparked to compute the deadline of its next park.
+            // The M that has been idle longest takes over. That M is unparked, so that it computes the deadline of its
+            // next park.
             let successor = shared.idle_machines.back();
             scheduler.set_timekeeper(successor);
             if let Some(successor) = successor {

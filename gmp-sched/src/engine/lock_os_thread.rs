@@ -297,7 +297,7 @@ pub(crate) fn ready_locked<Plat: Platform>(here: Option<&'static Machine<Plat>>,
 }
 
 impl<Plat: Platform> Scheduler<Plat> {
-    /// Takes the first runnable locked G.
+    /// Takes the first runnable locked G, if there is one.
     pub(crate) fn take_locked(&self, shared: &mut Shared<Plat>) -> Option<&'static Goroutine<Plat>> {
         let goroutine = shared.locked.pop_front()?;
         self.publish_global_length(shared);

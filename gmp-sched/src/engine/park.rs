@@ -124,7 +124,7 @@ fn blocked_in<Plat: Platform>(pinned: &Pinned<Plat>, bubble: BubblePointer<Plat>
 /// - The commit of the G's [`park`] made the G known to the caller, and no other code readies the G for that park. A G
 ///   that is found waiting by other means may not have left its stack yet, and would then run on two Ms at once.
 /// - After that commit has made the G known, the commit uses nothing that is on the G's stack or that the G owns or
-///   borrows. It must have moved everything that it still needs into itself.
+///   borrows. The commit must have moved everything that it still needs into itself.
 ///
 /// # Panics
 ///

@@ -180,8 +180,8 @@ pub(crate) fn pick_event<Plat: Platform>(
     poll_devices(pinned, scheduler, processor).map(|goroutine| (goroutine, Event::Device))
 }
 
-/// Step 0: if this M has been idle since its last pick, polls the devices before it takes other work, because raises
-/// may have relied on this M (see `poll`).
+/// Step 0: if this M has been idle since its last pick, polls the devices before it takes other work, because the raise
+/// of a signal may have relied on this M (see `poll`). Returns a G whose device is ready, if there is one.
 #[inline(always)]
 fn poll_after_idleness<Plat: Platform>(
     pinned: &Pinned<Plat>,
@@ -198,8 +198,8 @@ fn poll_after_idleness<Plat: Platform>(
     Some(goroutine)
 }
 
-/// Steps 0 and 5: readies the Gs whose devices are ready. Returns the first of them, for which no M has to be woken,
-/// because the caller runs it. The others go to the tail of the ring, in the order of the raises.
+/// Steps 0 and 5: readies the Gs whose devices are ready. Returns the first of these Gs, if any, for the caller to run;
+/// so no other M has to be woken for it. The others go to the tail of the ring, in the order of the raises.
 #[inline(always)]
 fn poll_devices<Plat: Platform>(
     pinned: &Pinned<Plat>,
@@ -224,8 +224,8 @@ fn poll_devices<Plat: Platform>(
 }
 
 impl<Plat: Platform> Processor<Plat> {
-    /// Step 3: takes the next G of the local queue. A G from the ring begins a slice of its own, and a G from `runnext`
-    /// inherits the current slice.
+    /// Step 3: takes the next G of the local queue, if there is one. A G from the ring begins a slice of its own, and a
+    /// G from `runnext` inherits the current slice.
     #[inline(always)]
     pub(crate) fn pop_local(&self) -> Option<&'static Goroutine<Plat>> {
         // If this is the only P in use, no M holds another P, so there are no thieves. A second P comes into use only

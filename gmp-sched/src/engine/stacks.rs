@@ -79,9 +79,9 @@ fn poisoned_words<Plat: Platform>(free: &Goroutine<Plat>) -> &mut [usize] {
     let count = POISONED_WORDS.min(stack.len() / size_of::<usize>());
     let first = core::ptr::with_exposed_provenance_mut::<usize>(stack.end - count * size_of::<usize>());
     #[expect(unsafe_code, reason = "overwrites a stack")]
-    // SAFETY: the words are aligned, because the end of a stack is. They are in the stack of a dead G, which is mapped
-    // and readable. The G has left the stack, and its result has been taken out. The caller owns the slot, so no other
-    // code uses the stack until the slot is used again.
+    // SAFETY: the words are aligned, because the end of a stack is. They are in the stack of a dead G, and this stack
+    // is mapped and readable. The G has left the stack, and its result has been taken out. The caller owns the slot, so
+    // no other code uses the stack until the slot is used again.
     unsafe {
         slice::from_raw_parts_mut(first, count)
     }

@@ -31,7 +31,7 @@ const RUN_NEXT_GRACE: Duration = Duration::from_micros(3);
 const GRACES: u32 = 4;
 
 /// Tries to steal from the other Ps: takes Gs from their rings, and in the last round also Gs of due timers and the Gs
-/// in `runnext`. Go: `stealWork`.
+/// in `runnext`. Returns a G for the caller to run, or `None` if nothing was found. Go: `stealWork`.
 #[doc(alias = "stealWork")]
 pub(crate) fn steal<Plat: Platform>(
     pinned: &Pinned<Plat>,
@@ -78,8 +78,8 @@ pub(crate) fn steal_at_once<Plat: Platform>(
     Some(found)
 }
 
-/// Returns a G whose timer is due on another P. Without this function, the timer could fire late, because the G that
-/// runs on that P may not leave for a long time.
+/// Returns a G whose timer is due on another P, if there is one. Without this function, the timer could fire late,
+/// because the G that runs on that P may not leave for a long time.
 pub(crate) fn steal_due<Plat: Platform>(
     pinned: &Pinned<Plat>,
     processor: &'static Processor<Plat>,

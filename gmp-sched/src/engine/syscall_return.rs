@@ -133,7 +133,8 @@ pub(crate) fn processor_to_displace<Plat: Platform>(
 }
 
 impl<Plat: Platform> Machine<Plat> {
-    /// Returns an idle P for this M, whose P was taken during a system call. Prefers `old` if that P is idle.
+    /// Returns an idle P for this M, whose P was taken during a system call, or `None` if no P is idle. Prefers `old`
+    /// if that P is idle.
     fn regain_processor(&'static self, old: Option<&'static Processor<Plat>>) -> Option<&'static Processor<Plat>> {
         Plat::point(Site::Syscall);
         if self.scheduler().idle_processors.load(Ordering::Relaxed) == 0 {

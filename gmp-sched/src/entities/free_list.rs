@@ -98,7 +98,7 @@ impl<T: Linked> FreeList<T> {
         Some(goroutine)
     }
 
-    /// Returns the slot that [`pop`](Self::pop) would take, and leaves it on the list.
+    /// Returns the slot that [`pop`](Self::pop) would take, if any, and leaves it on the list.
     pub(crate) fn last(&self) -> Option<&'static T> {
         self.first.load(Ordering::Relaxed)
     }

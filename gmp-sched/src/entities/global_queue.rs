@@ -32,7 +32,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.put_global(shared, goroutines);
     }
 
-    /// Takes one G from the global queue.
+    /// Takes the first G from the global queue, if there is one.
     pub(crate) fn take_global(&self, shared: &mut Shared<Plat>) -> Option<&'static Goroutine<Plat>> {
         let goroutine = shared.global.pop_front()?;
         self.publish_global_length(shared);

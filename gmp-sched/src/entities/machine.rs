@@ -147,7 +147,7 @@ impl<Plat: Platform> Machine<Plat> {
         self.current.load(Ordering::Acquire)
     }
 
-    /// The P that this M holds. A caller on another M may get an outdated answer.
+    /// The P that this M holds, if any. A caller on another M may get an outdated answer.
     #[inline(always)]
     pub fn processor(&self) -> Option<&'static Processor<Plat>> {
         self.processor.load(Ordering::Relaxed)

@@ -155,8 +155,8 @@ impl<Plat: Platform> Processor<Plat> {
         self.counters.read()
     }
 
-    /// The M that last took the P from another M: usually the holder. Any M may call this, and may get an outdated
-    /// answer. Go: `p.m`.
+    /// The M that last took the P from another M, if any: usually the holder. Any M may call this, and may get an
+    /// outdated answer. Go: `p.m`.
     pub(crate) fn last_holder(&self) -> Option<&'static Machine<Plat>> {
         // Ordering: Acquire, because the caller may find an M here that it has not yet seen in the list of all Ms.
         // Partner: the Release in `set_holder`.

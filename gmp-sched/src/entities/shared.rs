@@ -89,7 +89,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.idle_processors.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes a P from the idle list. Go: `pidleget`.
+    /// Takes a P from the idle list, if there is one. Go: `pidleget`.
     pub(crate) fn take_idle_processor(&self, shared: &mut Shared<Plat>) -> Option<&'static Processor<Plat>> {
         let processor = shared.idle_processors.pop_front()?;
         processor.status.set(ProcessorStatus::Running);
@@ -97,7 +97,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         Some(processor)
     }
 
-    /// Takes `preferred` if it is idle, otherwise any idle P.
+    /// Takes `preferred` if it is idle, otherwise any idle P, if there is one.
     pub(crate) fn take_idle_processor_preferring(
         &self,
         shared: &mut Shared<Plat>,

@@ -310,8 +310,8 @@ impl<C: Cpu> Threads<C> {
     ///
     /// # Safety
     ///
-    /// The caller runs on the thread's own stack, not in a handler. It is pinned exactly once. A pin belongs to the CPU
-    /// and not to the thread, so a second pin would stay on this CPU when the thread leaves.
+    /// The caller runs on the thread's own stack, not in a handler, and is pinned exactly once. A pin belongs to the
+    /// CPU and not to the thread, so a second pin would stay on this CPU when the thread leaves.
     #[expect(unsafe_code, reason = "leaves the stack of a thread")]
     #[track_caller]
     pub unsafe fn park(&'static self, deadline: Option<Instant>) {

@@ -60,13 +60,13 @@ impl<C: Cpu> Threads<C> {
         }
     }
 
-    /// Returns an idle CPU, preferably `first` or `second`.
+    /// Returns an idle CPU, preferably `first` or `second`, or `None` if no CPU is idle.
     fn find_idle(&self, first: usize, second: usize) -> Option<usize> {
         self.first_cpu(first, second, |cpu| cpu.idle.load(Ordering::Relaxed))
     }
 
-    /// Clears the idle bit of an idle CPU, preferably `first` or `second`, and returns the CPU. Unless that is the
-    /// caller's own CPU, the caller must kick it.
+    /// Clears the idle bit of an idle CPU, preferably `first` or `second`, and returns the CPU. Returns `None` if no
+    /// CPU is idle. Unless that is the caller's own CPU, the caller must kick it.
     fn claim_idle(&self, first: usize, second: usize) -> Option<usize> {
         // Ordering: Release publishes the thread on its list; partner: the exchange in `take_ready_or_be_idle`.
         let claim = |cpu: &CpuState<C>| cpu.idle.load(Ordering::Relaxed) && cpu.idle.swap(false, Ordering::AcqRel);
@@ -85,7 +85,8 @@ impl<C: Cpu> Threads<C> {
         self.cpus.iter().position(|cpu| is_found(cpu))
     }
 
-    /// Takes a ready thread to run on this CPU. Prefers a thread of this CPU's list to one of another CPU's list.
+    /// Takes a ready thread to run on this CPU, if there is one. Prefers a thread of this CPU's list to one of another
+    /// CPU's list.
     ///
     /// The running thread leaves this CPU by itself. So this function first withdraws the request to displace that
     /// thread, and clears `is_displaced`. If another CPU [kicks](Cpu::kick) this one afterwards, the thread that is

@@ -72,8 +72,8 @@ pub(crate) trait OptionalScope<Plat: Platform> {
     /// Stores this scope in a new G.
     fn store_in(self, goroutine: &Goroutine<Plat>);
 
-    /// Returns the children of the scope of `me`. [`store_in`](Self::store_in) of the same type has been called for
-    /// `me`.
+    /// Returns the children of the scope of `me`, if `me` is the child of a scope. [`store_in`](Self::store_in) of the
+    /// same type has been called for `me`.
     fn children(me: &'static Goroutine<Plat>) -> Option<&'static Children<Plat>>;
 }
 

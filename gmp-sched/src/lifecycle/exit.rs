@@ -84,9 +84,9 @@ pub unsafe fn abandon<Plat: Platform>(reason: JoinError) -> ! {
     end(caller, StackUse::Kept, quarantine)
 }
 
-/// Commit of an abandoned G. The slot must never be reused, so this function does not release the slot. It leaves the
-/// completion word unchanged. From this word the join handle concludes that the far side releases the slot, so the
-/// handle does not release the slot, either.
+/// Commit of an abandoned G. The slot must never be reused, so this function does not release the slot. The completion
+/// word stays unchanged. From this word the join handle concludes that the far side releases the slot, so the handle
+/// does not release the slot, either.
 fn quarantine<Plat: Platform>(_: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     goroutine.set_status(Status::Dead);
 }

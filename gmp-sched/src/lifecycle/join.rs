@@ -56,7 +56,7 @@ impl<T: Send, Plat: Platform> JoinHandle<T, Plat> {
     }
 
     /// Registers `me`, which is about to park, to be readied when the G of this handle finishes. That G is the inner G
-    /// of a coroutine. It does not run before `me` has parked, because only `me` can resume it.
+    /// of a coroutine. The inner G does not run before `me` has parked, because only `me` can resume it.
     #[cfg(feature = "extras")]
     pub(crate) fn set_waiter(&self, me: &'static Goroutine<Plat>) {
         self.goroutine.completion.store(core::ptr::from_ref(me).expose_provenance(), Ordering::Relaxed);

@@ -44,8 +44,8 @@ fn is_goroutine() -> bool {
 }
 
 /// Runs `operation` in a G of [`bridge`], and blocks the calling thread until `operation` has returned. `operation` may
-/// wait as a G does. It must not block its thread, because the bridge has only one P, and must not use thread-local
-/// variables. Returns an error if there is no memory for the G.
+/// wait as a G does. But `operation` must not block its thread, because the bridge has only one P, and must not use
+/// thread-local variables. Returns an error if there is no memory for the G.
 fn wait_in_goroutine<R: Send>(operation: impl FnOnce() -> R + Send) -> Result<R, OutOfResources> {
     // No deadlock is reported while this thread waits, because the thread may wake Gs after its wait.
     let _expected = expect_wakes();

@@ -10,8 +10,8 @@
 //!                                                   └──┴── Syscall
 //! ```
 //!
-//! Only a G that is prepared first and started later is `Idle`. Slots are never freed, only reused, so a reference to
-//! one is always valid. No id is used twice, except that of the main G, which each run of a scheduler uses again. So
+//! Only a G that is prepared first and started later is `Idle`. Slots are never freed, only reused, so a reference to a
+//! slot is always valid. No id is used twice, except that of the main G, which each run of a scheduler uses again. So
 //! the id distinguishes the lives of a slot within a run. All fields that change are atomics, except the storage
 //! `body`. Most accesses are relaxed. Only the owner of the G writes its fields. The owner is its creator, the M that
 //! runs it, the waker that has ended its wait, or an M that takes it from a queue. The exceptions are `completion`, by
@@ -204,7 +204,7 @@ impl<Plat: Platform> Goroutine<Plat> {
         self.locked_machine().is_some()
     }
 
-    /// The M to which the G is locked.
+    /// The M to which the G is locked, if any.
     #[inline(always)]
     pub(crate) fn locked_machine(&self) -> Option<&'static Machine<Plat>> {
         self.locked_machine.load(Ordering::Relaxed)
@@ -214,7 +214,7 @@ impl<Plat: Platform> Goroutine<Plat> {
         self.locked_machine.store(machine, Ordering::Relaxed);
     }
 
-    /// The name that the G's spawner has chosen.
+    /// The name that the G's spawner has chosen, if any.
     #[must_use]
     pub fn name(&self) -> Option<Name> {
         self.has_name.load(Ordering::Relaxed).then(|| self.name.get()).flatten()
@@ -256,7 +256,7 @@ impl<Plat: Platform> Goroutine<Plat> {
         self.status.store(status as u32, Ordering::Relaxed);
     }
 
-    /// The bubble of the G.
+    /// The bubble of the G, if any.
     #[inline(always)]
     pub(crate) fn bubble(&self) -> Option<BubblePointer<Plat>> {
         self.bubble.load(Ordering::Relaxed)

@@ -76,8 +76,8 @@ extern "C" fn handle_other(number: libc::c_int, info: *mut libc::siginfo_t, cont
 }
 
 /// Handles a signal of an exception that is not the overflow of a stack. `previous` is the action that the signal had
-/// before its handler `own` was installed. It is `None` if another thread has installed `own` but not stored the action
-/// yet.
+/// before its handler `own` was installed. `previous` is `None` if another thread has installed `own` but not stored
+/// the action yet.
 ///
 /// A previous handler is called first. If it sets the default action, it has declined the exception: the process would
 /// end when the instruction is repeated. The handler of the standard library does this. Otherwise the previous handler
