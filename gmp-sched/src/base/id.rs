@@ -8,7 +8,7 @@ use core::fmt;
 pub struct GoroutineId(pub(crate) u64);
 
 impl GoroutineId {
-    /// The main G.
+    /// The number of the main G.
     pub const MAIN: Self = Self(1);
 
     /// The number itself.

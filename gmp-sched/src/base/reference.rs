@@ -47,7 +47,6 @@ impl<T> AtomicRef<T> {
         unsafe { pointer.as_ref() }
     }
 
-    /// Atomic load.
     #[inline]
     pub(crate) fn load(&self, order: Ordering) -> Option<&'static T> {
         #[expect(unsafe_code, reason = "see `to_reference`")]
@@ -57,7 +56,6 @@ impl<T> AtomicRef<T> {
         }
     }
 
-    /// Atomic store.
     #[inline]
     pub(crate) fn store(&self, value: Option<&'static T>, order: Ordering) {
         self.0.store(to_pointer(value), order);

@@ -2,8 +2,8 @@
 //!
 //! All Ps up to the limit are created together with the scheduler, so reading them needs no lock. A P whose index is
 //! `procs` or higher is dead, holds nothing and is skipped. `procs` is changed while the world is stopped. A P that is
-//! taken out of use passes on what it has: its Gs to the head of the global queue, in their order; its timers to a P
-//! that stays in use; its dead Gs to the shared free lists. Its counters stay, and are part of the totals.
+//! taken out of use passes on what it has. Its Gs go to the head of the global queue, in their order, its timers go to
+//! a P that stays in use, and its dead Gs go to the shared free lists. Its counters stay, and are part of the totals.
 //!
 //! More Ps may need more Ms. These are created first, while an error can still be returned.
 
@@ -25,12 +25,12 @@ use crate::platform::{Pinned, Platform};
 /// Why the number of Ps was not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcsError {
-    /// The number must be at least 1 and at most `limit`: see [`Scheduler::procs_limit`].
+    /// The number is 0 or more than `limit`: see [`Scheduler::procs_limit`].
     OutOfRange {
         /// The highest number allowed.
         limit: usize,
     },
-    /// One more M is needed, but there is no memory or no thread for it.
+    /// Another M is needed, but there is no memory or no thread for that M.
     OutOfResources,
 }
 

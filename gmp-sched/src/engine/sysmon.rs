@@ -1,6 +1,6 @@
-//! sysmon finds what no interrupt and no M notices: a P whose M stays in a system call, a device signal that no M has
-//! taken from the raised list, and, on platforms without timer interrupts, a G that runs beyond its slice. It runs on a
-//! thread of its own, without a P.
+//! sysmon finds what neither interrupts nor Ms notice: a P whose M stays in a system call, and a device signal that no
+//! M has taken from the raised list. On platforms without timer interrupts, sysmon also finds a G that runs beyond its
+//! slice. It runs on a thread of its own, without a P.
 //!
 //! ```
 //! use gmp_sched::platform::Platform;

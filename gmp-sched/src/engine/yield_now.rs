@@ -1,4 +1,4 @@
-//! Yielding: giving way to other Gs of one's own accord.
+//! Yielding: a G lets other Gs run first, of its own accord.
 
 use crate::base::atomic::Ordering;
 use crate::engine::current::CurrentGoroutine;

@@ -274,7 +274,7 @@ impl<Plat: Platform> NewMachine<Plat> {
         Self(machine)
     }
 
-    /// The M.
+    /// The M whose thread the new thread becomes.
     #[must_use]
     pub fn machine(&self) -> &'static Machine<Plat> {
         self.0
@@ -317,7 +317,7 @@ impl<Plat: Platform> EndedMachine<Plat> {
         Self(machine)
     }
 
-    /// The M.
+    /// The M whose thread is about to end.
     #[must_use]
     pub fn machine(&self) -> &'static Machine<Plat> {
         self.0

@@ -62,14 +62,14 @@ pub struct Scheduler<Plat: Platform> {
     pub(crate) free: Lock<FreeSlots<Goroutine<Plat>>, Plat>,
     /// Timers that programs have made and dropped, for reuse.
     pub(crate) timer_slots: Extension,
-    /// Unused bubbles.
+    /// Bubbles that are not in use, for reuse.
     #[cfg(feature = "synctest")]
     pub(crate) bubbles: Extension,
     all_goroutines: AtomicRef<Goroutine<Plat>>,
     pub(crate) all_machines: AtomicRef<Machine<Plat>>,
     next_id: AtomicU64,
     pub(crate) next_machine_id: AtomicU32,
-    /// Signals of devices.
+    /// The raised signals of devices, and the number of Gs that wait for signals.
     pub(crate) signals: SignalList<Plat>,
     /// Whether the main G has ended by `goexit`. If so, the end of the main G cannot end the program any more, so it is
     /// a deadlock when all other Gs have finished.

@@ -124,8 +124,9 @@ impl<'a, Plat: Platform> StackEnd<'a, Plat> {
     }
 }
 
-/// Stores `closure` in the G and prepares its context to run it. The caller owns the slot. The caller also makes sure
-/// that `scope`, and everything that the closure and its result borrow, lives long enough.
+/// Stores `closure` in the G or on the G's stack, and prepares the context of the G to run the closure. The caller owns
+/// the slot. The caller also makes sure that `scope`, and everything that the closure and its result borrow, lives long
+/// enough.
 #[inline(always)]
 pub(crate) fn install<Plat, F, T, S>(end: StackEnd<'_, Plat>, closure: F, scope: S)
 where

@@ -14,8 +14,8 @@ use core::arch::{asm, global_asm};
 use super::Native;
 use crate::entities::machine::Machine;
 
-/// The symbol of the variable. Each version of this crate in a program has a variable of its own, and so has the copy
-/// that is compiled for unit tests, because a test program may contain the test copy and the ordinary one.
+/// The symbol of the variable. Each version of this crate in a program has a variable of its own. So has the copy of
+/// the crate that is compiled for unit tests, because a test program may contain both this copy and the ordinary one.
 macro_rules! symbol {
     ($before:literal, $after:literal) => {
         concat!(

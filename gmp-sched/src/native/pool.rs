@@ -1,6 +1,6 @@
 //! The schedulers of this process: which run, on how many threads, and which have ended and can be used again.
 //!
-//! Nothing of a scheduler is ever freed, because handles and wakers may refer to its Gs for ever. So a
+//! No part of a scheduler is ever freed, because handles and wakers may refer to its Gs at any later time. So a
 //! [`run`](super::Threads::run) reuses a scheduler whose last run has ended. A scheduler with a G that is not dead, or
 //! with a timer that is set, is not reused, because that G or timer would continue in the next run.
 

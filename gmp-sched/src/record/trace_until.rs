@@ -2,8 +2,8 @@
 //!
 //! If the clock of a machine counts instructions (`--icount`), an event happens at the same instant in each run. The
 //! program that reads a trace in shared memory may choose such an instant before the run begins. A breakpoint at
-//! [`reached`] stops the machine at the event of exactly this instant. The first event at or after the instant would
-//! not do: after a CPU has read the clock for an event, another CPU may record a later event first.
+//! [`reached`] stops the machine at the event of exactly this instant. A breakpoint at the first event at or after the
+//! instant would not be exact: after a CPU has read the clock for an event, another CPU may record a later event first.
 
 use core::hint::black_box;
 
