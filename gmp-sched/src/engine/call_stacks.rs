@@ -1,9 +1,9 @@
 //! The call stacks of a [profile](crate::trace#profiles): of Gs that park, and of code that unlocks a lock for which
 //! other Gs wait. They are recorded together with the events of the trace.
 //!
-//! As in Go, a profile charges the time that a G has waited for a lock to the code that unlocked the lock, because that
-//! code held the lock for too long. The unlock readies the G, so the call stack of the unlock is recorded when the G is
-//! readied. Go: `mutexevent` and `blockevent` (runtime/mprof.go, go1.27).
+//! If a G has waited for a lock, a profile charges the time of the wait to the code that unlocked the lock, because
+//! that code held the lock for too long. Go does the same. The unlock readies the G, so the call stack of the unlock is
+//! recorded when the G is readied. Go: `mutexevent` and `blockevent` (runtime/mprof.go, go1.27).
 
 use core::ptr;
 

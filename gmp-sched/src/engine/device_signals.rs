@@ -26,8 +26,8 @@
 //! another G begins to wait for the signal then, that other G panics, and the signal does not change.
 //!
 //! A signal is a semaphore of one, like Go's `pollDesc.rg`. A raise that comes while no G waits is kept for the next
-//! wait. Several raises between two waits count as one, and so do several raises that come before the G that the first
-//! of them wakes runs again.
+//! wait. Several raises between two waits count as one. After a raise that ends the wait of a G, further raises have no
+//! effect until this G runs again.
 //!
 //! ```
 //! use gmp_sched::device_signals::Signal;

@@ -13,7 +13,7 @@
 //!
 //! While the M waits it counts as idle for deadlock detection (`nmidlelocked`). It cannot be woken to run other Gs, so
 //! the other Ms must suffice for all Ps. Therefore locking, like a blocking system call, makes sure that another M can
-//! replace this one. Locking fails if no other M can be created.
+//! replace this one. Locking fails if another M is needed for that and cannot be created.
 
 use core::marker::PhantomData;
 

@@ -15,10 +15,10 @@
 //!
 //! Code that makes a P idle compares the earliest timer of *all* Ps with the deadline, and not only the timers of that
 //! P. The reason is that the timekeeper may have parked without a deadline while no P was idle. As soon as a P is idle,
-//! the timers of Ps that Ms have left in system calls depend on the timekeeper, too. As the deadline covers all Ps,
-//! code that enters a system call, which makes no P idle, need not compare. The start of the world need not compare
-//! either, because it wakes an M to search: the last M that searches finds nothing, goes idle and compares, unless all
-//! Ps are held by then.
+//! the timers of Ps that Ms have left in system calls depend on the timekeeper, too. Code that enters a system call
+//! need not compare, because it makes no P idle, and the deadline covers all Ps. The start of the world need not
+//! compare either, because it wakes an M to search: the last M that searches finds nothing, goes idle and compares,
+//! unless all Ps are held by then.
 
 use crate::base::atomic::{Ordering, fence};
 use crate::base::instant::Instant;

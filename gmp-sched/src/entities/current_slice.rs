@@ -60,8 +60,8 @@ impl<T> CurrentSlice<T> {
         self.owner.store(None, Ordering::Relaxed);
     }
 
-    /// Prolongs the slice of `tick`, so that it counts as begun at `since`. If the slice of `tick` was prolonged
-    /// before, does nothing and returns `false`.
+    /// Prolongs the slice of `tick`, so that it counts as begun at `since`. Returns `true`. If the slice of `tick` was
+    /// prolonged before, does nothing and returns `false` instead.
     pub(crate) fn prolong(&self, tick: u64, since: Instant) -> bool {
         if self.seen.load(Ordering::Relaxed) == tick && self.is_prolonged.load(Ordering::Relaxed) {
             return false;

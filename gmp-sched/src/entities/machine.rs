@@ -274,7 +274,7 @@ impl<Plat: Platform> NewMachine<Plat> {
         Self(machine)
     }
 
-    /// The M whose thread the new thread becomes.
+    /// The M that gets the new thread.
     #[must_use]
     pub fn machine(&self) -> &'static Machine<Plat> {
         self.0

@@ -23,7 +23,7 @@ macro_rules! event_kinds {
 }
 
 event_kinds! {
-    /// The G was spawned; the detail is the number of its creator. Go: `GoCreate`.
+    /// The G was spawned; the detail is the number of its creator, or 0 if it has none. Go: `GoCreate`.
     Spawn,
     /// The G became runnable; the detail is the number of the G that readied it, or 0 if no G did. Go: `GoUnblock`.
     Ready,
