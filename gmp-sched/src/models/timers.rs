@@ -214,24 +214,6 @@ fn handing_off_timers_against_a_timekeeper_without() {
     against_a_timekeeper_without_timers(|_| core::mem::forget(enter_blocking::<Model>().unwrap()));
 }
 
-/// The timekeeper has been idle for long and ends, while another M goes idle and leaves a timer to it.
-#[test]
-fn timekeeper_that_ends_against_an_m_that_leaves_a_timer() {
-    explore_every_point(|| {
-        let setting = Setting::new(1);
-        setting.add_machine();
-        setting.add_machine();
-        setting.end_idle_machines();
-        let (leaving, sleeper) = (setting.busy_machine(), setting.goroutine());
-        set(leaving, sleeper, SOON);
-        let timekeeper = setting.scheduler.timekeeper.load(Ordering::Relaxed).expect("an M is idle");
-        let ends = spawn_as(timekeeper, move |pinned| timekeeper.wait_for_processor(pinned));
-        run_as(leaving, |pinned| leaving.go_idle(pinned));
-        ends.join().unwrap();
-        setting.check();
-    });
-}
-
 /// An M that goes idle ends at once, because there have been more Ms than needed for long. It leaves its timers to the
 /// timekeeper, which has parked without a deadline, because all Ps were held.
 #[test]

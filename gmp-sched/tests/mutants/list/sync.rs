@@ -48,6 +48,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "library/sync/mutex.rs",
+        "a mutex is taken ahead of waiters without Acquire",
+        "compare_exchange_weak(word, locked(word & !mine), Ordering::Acquire, Ordering::Relaxed)",
+        "compare_exchange_weak(word, locked(word & !mine), Ordering::Relaxed, Ordering::Relaxed)",
+        Model("sync::try_lock_takes_a_mutex_ahead_of_waiters"),
+    ),
+    mutant(
+        "library/sync/mutex.rs",
         "a waiter does not learn that the mutex has been handed over to it",
         "            first.outcome.store(HANDED_OVER, Ordering::Relaxed);",
         "            first.outcome.store(COMPETE, Ordering::Relaxed);",
