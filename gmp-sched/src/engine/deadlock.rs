@@ -10,7 +10,7 @@ use crate::platform::Platform;
 
 impl<Plat: Platform> Scheduler<Plat> {
     /// Ends the program if this scheduler is [dead](Self::is_dead) and no other scheduler can wake one of its Gs.
-    /// Called by an M that is on the idle list and has found no work.
+    /// Called by an M that has found no work, and is on the idle list or waits for its locked G.
     #[doc(alias = "checkdead")]
     pub(crate) fn check_dead(&'static self) {
         let found = self.is_dead(&self.shared.lock());

@@ -46,8 +46,8 @@ impl StatusWord {
         }
     }
 
-    /// Sets the status. Called by the M that holds the P. An M that takes the P from the idle list, or that has stopped
-    /// the world, calls this under the scheduler lock.
+    /// Sets the status. The caller holds the P. Or the caller holds the scheduler lock, and takes the P from the idle
+    /// list or has stopped the world.
     #[inline(always)]
     pub(crate) fn set(&self, status: ProcessorStatus) {
         // Ordering: Release, for an M that claims the P from `Syscall` with the Acquire in `claim`. That M then sees

@@ -132,7 +132,8 @@ impl fmt::Display for WaitReason {
 
 /// An object that a G waits for and that may be in a bubble.
 pub(crate) trait Awaited {
-    /// Whether only Gs and timers of the calling G's bubble can end the wait. Called only if the G is in a bubble.
+    /// Whether only Gs and timers of the calling G's bubble can end the wait. Called only if the calling G is in a
+    /// bubble.
     fn is_of_current_bubble(&self) -> bool;
 }
 

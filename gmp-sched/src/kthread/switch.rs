@@ -21,7 +21,7 @@ impl<C: Cpu> Threads<C> {
     ///
     /// # Safety
     ///
-    /// `stack` is mapped memory that is never used by anything else.
+    /// `stack` is mapped memory that nothing else ever uses.
     #[expect(unsafe_code, reason = "takes a stack by address")]
     pub unsafe fn create(
         &'static self,

@@ -233,8 +233,8 @@ impl Tracer {
         }
     }
 
-    /// Called when a run of the scheduler ends. Stops the trace if one is being taken, and records that `ring` was made
-    /// for a run that has ended.
+    /// Called after a run of the scheduler, before the next run begins. Stops the trace if one is being taken, and
+    /// records that `ring` was made for a run that has ended.
     #[cfg(any(feature = "std", test))]
     pub(crate) fn renew(&self) {
         self.active.store(None, Ordering::Relaxed);
