@@ -4,7 +4,7 @@
 //! |---|---|
 //! | was readied or spawned | `runnext`; the G that was there before goes to the tail of the ring |
 //! | was waiting for a timer that a pick finds due | no queue: it runs at once |
-//! | was waiting for a device that a pick polls | the first one runs at once, the others go to the tail of the ring |
+//! | was waiting for a device that a pick polls | the first one runs at once, the others go to the tail of the ring; but when the pick checks the global queue (step 2 in `pick`), `runnext`, like a G that was readied |
 //! | yields | the tail of the ring, or, if the global queue has work, the tail of the global queue, so that the Gs of the global queue run first |
 //! | was preempted at the end of its slice | the tail of the global queue |
 //! | was displaced by the G of a timer or device, or stopped with the world | `runnext`; but if it had itself displaced another G, and now the G of a timer displaces it, back among the due timers |

@@ -80,7 +80,8 @@ impl<Plat: Platform> Scheduler<Plat> {
         // the timers, so it sees that this P is idle.
         self.wake_timekeeper(self.earliest_timekeeper_timer());
         // Before this P was on the idle list, other Ms may have enqueued work without waking an M, because they found
-        // no idle P. So this function checks for such work.
+        // no idle P. So this function checks for such work. The fence of step 2 of Idle in idle.md, which must come
+        // before this check, is in `wake_timekeeper`.
         if self.is_work_visible() {
             self.wake_processor();
         }

@@ -130,7 +130,8 @@ pub(crate) fn end_inherited_slice<Plat: Platform>(pinned: &Pinned<Plat>, process
 /// Called on g0 before each pick. On platforms on which interrupts preempt Gs, does nothing. On other platforms, if the
 /// slice of the G that has left is over, does the same as [`end_inherited_slice`] for a G that the commit of the
 /// leaving G has put into `runnext`. (If such a G inherited the slice, two Gs that ready each other in their commits
-/// would starve the ring.) The mark that the slice is over is then cleared, and the pick checks the global queue first.
+/// would starve the ring.) In either case the mark that the slice is over is cleared, and the pick checks the global
+/// queue first.
 #[inline(always)]
 pub(crate) fn begin_next_slice<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) {
     if !Plat::TIMER_INTERRUPTS && processor.is_slice_over() {

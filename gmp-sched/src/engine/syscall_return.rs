@@ -115,7 +115,8 @@ pub(crate) fn requeue<Plat: Platform>(
 }
 
 /// Returns the P on which `goroutine` displaces the running G after a blocking call on `machine`: the old P if it is in
-/// use, or else another P. Returns `None` if `goroutine` is locked to its M, or if the M has got its P back after all.
+/// use, or else another P. Returns `None` if `goroutine` is locked to its M, if the M has got its P back after all, or if no
+/// P is in use by an M outside of a system call.
 ///
 /// The caller holds the scheduler lock, so the P does not become idle before the G is among its timers. If the P
 /// becomes idle after that, its M sees the timer when it checks for work a second time.
