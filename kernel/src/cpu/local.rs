@@ -167,7 +167,8 @@ unsafe extern "C" {
     static mut __boot_cpu_local: u8;
 }
 
-/// The entry in [`BASES`] for a CPU that is not up. No distance is zero, since the section itself is not a copy.
+/// The entry in [`BASES`] for a CPU that is not up. The entry of a CPU that is up is never 0, because no CPU uses the
+/// section `.cpu_local` itself as its copy.
 const NOT_UP: usize = 0;
 
 /// For each CPU that is up, the distance from the section to the CPU's copy.

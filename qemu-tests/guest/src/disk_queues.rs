@@ -71,7 +71,7 @@ fn requests_of_all_lengths_end_while_all_buffers_are_in_use() {
         .map(|reader| {
             let (content, most_in_use) = (content.clone(), most_in_use.clone());
             go(move || {
-                // One of eight Gs needs several buffers.
+                // Every eighth G needs several buffers.
                 let sectors = if reader % 8 == 0 { 300 } else { 1 };
                 let mut buffer = vec![0; sectors * SECTOR as usize];
                 for read in 0..READS {

@@ -184,7 +184,7 @@ impl<Plat: Platform> WakeList<Plat> {
         count
     }
 
-    /// Readies the Gs of all waiters. Calls `inspect` for each waiter first.
+    /// For each waiter, calls `inspect` and then readies its G.
     #[inline]
     fn ready_each(self, pinned: &Pinned<Plat>, mut inspect: impl FnMut(&'static Waiter<Plat>)) {
         let Some(first) = self.first else { return };
