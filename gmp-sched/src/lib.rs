@@ -33,8 +33,8 @@
 //! | | [`lock_os_thread`] | Gs locked to their Ms | `LockOSThread`, `startlockedm`, `stoplockedm` |
 //! | | `deadlock` | deadlock detection | `checkdead` |
 //! | | `sampling`, `tracing`, `spans`, `call_stacks` | recording a sample of Gs; taking a trace; spans and marks of programs; call stacks for profiles | `runtime/trace` |
-//! | | `machines`, `reuse`, `stacks` | making Ms; reuse of dead Gs and of stacks | `newm`, `gfget`, `gfput`, `malg` |
-//! | `lifecycle` | [`mod@spawn`], `begin`, `start`, [`join`], `closure`, `finish`, [`mod@exit`], `children` | beginning and end of a G | `newproc`, `goexit` |
+//! | | `machines`, `free_slots`, `exchange_stacks`, `poison` | making Ms; reuse of dead Gs and of stacks | `newm`, `gfget`, `gfput`, `malg` |
+//! | `lifecycle` | [`mod@spawn`], `new_goroutine`, `start_scheduler`, [`join`], `closure`, `finish`, [`mod@exit`], `children` | beginning and end of a G | `newproc`, `goexit` |
 //! | `library` | [`chan`], [`mod@select`] | channels; waiting for one of several channels | `hchan`, `chansend`, `chanrecv`, `selectgo` |
 //! | | [`sync`] | locks, semaphores, groups | package `sync`, `sema.go` |
 //! | | [`mod@time`], [`cancel`] | timers of programs, tickers, delayed functions; contexts and limits of waits | `time`, `context` |
@@ -45,7 +45,7 @@
 //! | `native`, `sim` | | the platform of operating-system threads; a deterministic simulation of both levels, and an exploration of all runs of small programs (feature `std`) | |
 //!
 //! `unsafe` is allowed only where a lint exception states the reason: the context switch and the contents of stacks
-//! (`context`, `engine::{interrupt_return, reuse, stacks, switch}`, `lifecycle`, `kthread`), storage for closures and
+//! (`context`, `engine::{exchange_stacks, free_slots, interrupt_return, poison, switch}`, `lifecycle`, `kthread`), storage for closures and
 //! results (`entities::inline_body`), stored references (`base::reference`), children that borrow from their parent
 //! (`scope`), values that are passed (`chan`, `select`), values under locks (`sync::{mutex, rwlock::raw, condvar,
 //! limited, once_cell}`), the platforms (`native`, `sim`), and contracts for callers (`platform`, [`park::ready`],

@@ -65,7 +65,7 @@ pub struct SavedContext {
     /// The address at which the context resumes. The address is stored here and not on the stack, so that a single
     /// `jmp` continues the context.
     resume: AtomicUsize,
-    /// The address at which a [diverted](Self::divert) context continues after `Visit::visit` has returned.
+    /// The address at which a context with a [detour](Self::add_detour) continues after `Visit::visit` has returned.
     resume_later: AtomicUsize,
     /// The function that a fresh context calls. Its address is stored here because the stack stays untouched until the
     /// context runs.
@@ -95,8 +95,8 @@ impl SavedContext {
     }
 
     /// The address at which the context resumes, and the address of its saved frame pointer. The context must have run,
-    /// and must not be running. If the context is [diverted](Self::divert), the first address is that of the code that
-    /// calls `Visit::visit`.
+    /// and must not be running. If the context has a [detour](Self::add_detour), the first address is that of the code
+    /// that calls `Visit::visit`.
     pub(crate) fn code_and_frame_pointer(&self) -> (usize, usize) {
         // A switch has pushed RBP and then RBX, so RBP is 8 bytes above the saved stack pointer.
         (self.resume.load(Ordering::Relaxed), self.stack_pointer() + 8)
@@ -112,9 +112,9 @@ impl SavedContext {
     }
 
     /// Makes the context call `V::visit` on its own stack when the context is resumed the next time, before it
-    /// continues. Only a caller that may resume the context may call this. Contexts that are not diverted are resumed
-    /// as fast as if this function did not exist.
-    pub(crate) fn divert<V: Visit>(&self) {
+    /// continues. Only a caller that may resume the context may call this. Contexts without a detour are resumed as
+    /// fast as if this function did not exist.
+    pub(crate) fn add_detour<V: Visit>(&self) {
         let detour = x86_64::detour::<V> as *const () as usize;
         let resume = self.resume.load(Ordering::Relaxed);
         if resume != detour {
@@ -135,9 +135,9 @@ impl SavedContext {
     }
 }
 
-/// The function that a [diverted](SavedContext::divert) context calls before it continues.
+/// The function that a context with a [detour](SavedContext::add_detour) calls before it continues.
 pub(crate) trait Visit {
-    /// Runs on the stack of the diverted context when that context is resumed. `context` is the address of its
+    /// Runs on the stack of the context when that context is resumed. `context` is the address of its
     /// [`SavedContext`]. When this function returns, the context continues and receives the [`Transfer`] of the switch
     /// that resumed it. Must not switch or unwind.
     extern "sysv64" fn visit(context: usize);

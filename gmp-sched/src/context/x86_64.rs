@@ -301,7 +301,7 @@ extern "sysv64" fn start() {
     )
 }
 
-/// The instructions at which a diverted context resumes. They preserve the registers that hold the transfer. They may
+/// The instructions at which a context with a detour resumes. They preserve the registers that hold the transfer. They may
 /// use RBX and RBP, because the context's own values are still on its stack. They clear the frame pointer, because it
 /// still belongs to the stack that was left.
 #[unsafe(naked)]
@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(words_seen(switch_with_control_words), [DEFAULTS, OTHERS, DEFAULTS]);
     }
 
-    /// Contains the function that a diverted context calls first. Each call adds the address of the context to
+    /// Contains the function that a context with a detour calls first. Each call adds the address of the context to
     /// [`VISITS`].
     struct Visits;
 
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn diverted_context_makes_its_detour_once_and_then_receives_its_transfer() {
+    fn context_with_a_detour_makes_its_detour_once_and_then_receives_its_transfer() {
         let mut stack = alloc::vec![0_usize; 8192];
         let switch = switch_without_control_words;
         let mut pair = Pair { test: SavedContext::new(), other: SavedContext::new(), switch, seen: DEFAULTS };
@@ -427,11 +427,11 @@ mod tests {
         // SAFETY: the stack is a local variable that nothing else uses, and it has more than 64 bytes.
         unsafe { prepare_with::<false>(&pair.other, top, other) };
         let address = (&raw const pair.other).addr();
-        // The context is first fresh and diverted, then saved and diverted, then saved and not diverted.
-        for (is_diverted, visits) in [(true, 1), (true, 2), (false, 2)] {
-            if is_diverted {
-                pair.other.divert::<Visits>();
-                pair.other.divert::<Visits>();
+        // The context is first fresh with a detour, then saved with a detour, then saved without one.
+        for (has_detour, visits) in [(true, 1), (true, 2), (false, 2)] {
+            if has_detour {
+                pair.other.add_detour::<Visits>();
+                pair.other.add_detour::<Visits>();
             }
             pair.seen = (0, 0);
             let subject = (&raw mut pair).expose_provenance();

@@ -184,7 +184,7 @@ impl<Plat: Platform> Scheduler<Plat> {
             let mut shared = self.shared.lock();
             goroutine.set_status(Status::Runnable);
             self.put_global_one(&mut shared, goroutine);
-            self.assign_search(&mut shared)
+            self.assign_searcher(&mut shared)
         };
         if let Some(machine) = woken {
             Plat::unpark_thread(machine);

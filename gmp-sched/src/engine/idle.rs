@@ -47,16 +47,16 @@ impl<Plat: Platform> Scheduler<Plat> {
     #[doc(alias = "wakep")]
     #[cold]
     pub(crate) fn wake_processor(&'static self) {
-        if self.begin_search() {
+        if self.begin_spinning() {
             self.pass_search_on();
         }
     }
 
     /// Like [`wake_processor`](Self::wake_processor), for a caller that holds the scheduler lock. Returns the M that is
     /// to search, if any, which the caller must unpark.
-    pub(crate) fn assign_search(&self, shared: &mut Shared<Plat>) -> Option<&'static Machine<Plat>> {
+    pub(crate) fn assign_searcher(&self, shared: &mut Shared<Plat>) -> Option<&'static Machine<Plat>> {
         fence(Ordering::SeqCst);
-        if !self.count_search() {
+        if !self.count_as_spinning() {
             return None;
         }
         let processor = self.take_idle_processor(shared).expect("the number of idle Ps is exact under the lock");
@@ -64,14 +64,14 @@ impl<Plat: Platform> Scheduler<Plat> {
     }
 
     /// Counts the caller as spinning if a P is idle and no M is spinning. Returns whether the caller was counted.
-    fn begin_search(&self) -> bool {
+    fn begin_spinning(&self) -> bool {
         fence(Ordering::SeqCst);
         Plat::point(Site::Idle);
-        self.count_search()
+        self.count_as_spinning()
     }
 
-    /// Does what [`begin_search`](Self::begin_search) does after its fence.
-    fn count_search(&self) -> bool {
+    /// Does what [`begin_spinning`](Self::begin_spinning) does after its fence.
+    fn count_as_spinning(&self) -> bool {
         self.idle_processors.load(Ordering::Relaxed) != 0
             && self.spinning.compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
@@ -93,7 +93,7 @@ impl<Plat: Platform> Scheduler<Plat> {
             // No P is idle. Submitters woke no M while the caller counted as spinning. So the caller first stops
             // counting as spinning, and then checks once more, because a P may have become idle in the meantime.
             self.spinning.fetch_sub(1, Ordering::SeqCst);
-            if !self.begin_search() {
+            if !self.begin_spinning() {
                 return;
             }
         }
@@ -123,7 +123,7 @@ impl<Plat: Platform> Scheduler<Plat> {
             self.set_timekeeper(Some(machine));
         }
         shared.idle_machines.push_front(machine);
-        machine.polls.store(true, Ordering::Relaxed);
+        machine.will_poll.store(true, Ordering::Relaxed);
     }
 
     /// Whether there is work anywhere: a G in the global queue or in the queue of any P, a ready device, or a due
@@ -150,7 +150,7 @@ impl<Plat: Platform> Machine<Plat> {
         self.spinning.store(assignment == Assignment::Search, Ordering::Relaxed);
         // Ordering: Release; partner: the Acquire in `take_assigned`. The M may execute that load before it is
         // unparked, after a spurious wakeup.
-        self.next_processor.store(Some(processor), Ordering::Release);
+        self.assigned_processor.store(Some(processor), Ordering::Release);
     }
 
     /// Makes this M idle until it holds a P again. If the global queue has work, or if the world is to stop, this M
@@ -244,9 +244,9 @@ impl<Plat: Platform> Machine<Plat> {
 
     /// Takes the P that was assigned to this M, if there is one; returns whether there was one.
     pub(crate) fn take_assigned(&'static self) -> bool {
-        let Some(processor) = self.next_processor.load(Ordering::Acquire) else { return false };
+        let Some(processor) = self.assigned_processor.load(Ordering::Acquire) else { return false };
         // No exchange is needed, because no other P is assigned to this M before it is on the idle list again.
-        self.next_processor.store(None, Ordering::Relaxed);
+        self.assigned_processor.store(None, Ordering::Relaxed);
         self.set_processor(Some(processor));
         processor.set_holder(self);
         processor.counters.wakes.add(1);
@@ -262,7 +262,7 @@ impl<Plat: Platform> Machine<Plat> {
     fn claim_idle_processor(&'static self, is_queued: bool) -> bool {
         let scheduler = self.scheduler();
         let mut shared = scheduler.shared.lock();
-        if self.next_processor.load(Ordering::Relaxed).is_some() {
+        if self.assigned_processor.load(Ordering::Relaxed).is_some() {
             drop(shared);
             let is_assigned = self.take_assigned();
             self.wake_if_work_is_visible();

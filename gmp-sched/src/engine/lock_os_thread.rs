@@ -227,7 +227,8 @@ impl<Plat: Platform> Machine<Plat> {
 
     /// Counts this M as idle until it is assigned a P. Does nothing if the M has already been assigned one.
     pub(crate) fn begin_to_wait(&self, shared: &mut Shared<Plat>) {
-        if self.next_processor.load(Ordering::Relaxed).is_none() && !self.locked.waits.swap(true, Ordering::Relaxed) {
+        if self.assigned_processor.load(Ordering::Relaxed).is_none() && !self.locked.waits.swap(true, Ordering::Relaxed)
+        {
             shared.idle_locked += 1;
         }
     }
@@ -256,7 +257,7 @@ impl<Plat: Platform> Machine<Plat> {
             shared.idle_locked -= 1;
         }
         // Ordering: Release; partner: the Acquire in `take_assigned`.
-        self.next_processor.store(Some(processor), Ordering::Release);
+        self.assigned_processor.store(Some(processor), Ordering::Release);
     }
 }
 

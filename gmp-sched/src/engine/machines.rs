@@ -123,7 +123,7 @@ impl<Plat: Platform> Machine<Plat> {
         let mut shared = scheduler.shared.lock();
         shared.update_surplus(now);
         let is_needed = Plat::idle_limit().is_none_or(|limit| shared.surplus_since + limit > now);
-        let is_assigned = self.next_processor.load(Ordering::Relaxed).is_some();
+        let is_assigned = self.assigned_processor.load(Ordering::Relaxed).is_some();
         if is_needed || is_assigned || scheduler.is_stopping() {
             return false;
         }

@@ -21,7 +21,7 @@
 //! - The M leaves the idle list because it is assigned a P for other work. The M polls before it takes that work.
 //! - The M leaves the idle list because its thread ends. If a signal is on the raised list, the M makes another M poll.
 //!
-//! In the last two cases the M is no longer the timekeeper, and clears its flag `polls`. It then executes a fence, and
+//! In the last two cases the M is no longer the timekeeper, and clears its flag `will_poll`. It then executes a fence, and
 //! then checks the raised list. `raise` relies on an M only if it has seen, after its own fence, that the M was the
 //! timekeeper or had its flag set. So either the M sees the signal, or `raise` does not rely on the M.
 //!
@@ -123,7 +123,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     /// without a search.
     fn find_poller(&'static self) -> Option<&'static Machine<Plat>> {
         let is_poller = |machine: &&'static Machine<Plat>| {
-            machine.polls.load(Ordering::Relaxed) && ptr::eq(machine.scheduler(), self)
+            machine.will_poll.load(Ordering::Relaxed) && ptr::eq(machine.scheduler(), self)
         };
         Plat::parked_machine().filter(is_poller).or_else(|| self.timekeeper.load(Ordering::Acquire))
     }
@@ -143,10 +143,10 @@ impl<Plat: Platform> Machine<Plat> {
     /// Returns whether a raise may have relied on it.
     #[inline(always)]
     pub(crate) fn stop_polling(&self) -> bool {
-        if !self.polls.load(Ordering::Relaxed) {
+        if !self.will_poll.load(Ordering::Relaxed) {
             return false;
         }
-        self.polls.store(false, Ordering::Relaxed);
+        self.will_poll.store(false, Ordering::Relaxed);
         // Ordering: the partner of this fence is the fence in `wake_poller`. Either that function does not rely on this
         // M, or this M now finds the signal.
         fence(Ordering::SeqCst);

@@ -13,7 +13,7 @@ use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::base::list::List;
 use crate::engine::current::CurrentGoroutine;
-use crate::engine::reuse;
+use crate::engine::free_slots;
 use crate::engine::stop_the_world::{StopReason, StopRight, WorldStopped};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::Processor;
@@ -119,7 +119,7 @@ impl<Plat: Platform> WorldStopped<Plat> {
         self.move_to(successor);
         let mut shared = scheduler.shared.lock();
         for processor in leaving {
-            scheduler.retire(&mut shared, processor, successor);
+            scheduler.destroy_processor(&mut shared, processor, successor);
         }
         for processor in scheduler.processors_ever().iter().take(procs).skip(scheduler.procs()) {
             processor.status.set(ProcessorStatus::Stopped);
@@ -168,7 +168,8 @@ impl<Plat: Platform> Shared<Plat> {
 
 impl<Plat: Platform> Scheduler<Plat> {
     /// Takes `processor`, which is stopped, out of use. Go: `p.destroy`.
-    pub(crate) fn retire(
+    #[doc(alias = "destroy")]
+    pub(crate) fn destroy_processor(
         &'static self,
         shared: &mut Shared<Plat>,
         processor: &'static Processor<Plat>,
@@ -182,6 +183,6 @@ impl<Plat: Platform> Scheduler<Plat> {
         }
         self.put_global_first(shared, &mut goroutines);
         successor.timers.adopt(&processor.timers);
-        reuse::spill(self, processor);
+        free_slots::spill(self, processor);
     }
 }

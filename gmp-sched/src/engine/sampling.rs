@@ -1,7 +1,7 @@
 //! Sampling: measures how long Gs are runnable before they run, at next to no cost for the Gs that are not sampled.
 //!
-//! A sampled G stores the time at which it became runnable, and is [diverted](crate::context::SavedContext::divert):
-//! when it is resumed, it first calls a function that records the latency ([`crate::record::latency`]) and the trace
+//! A sampled G stores the time at which it became runnable, and gets a
+//! [detour](crate::context::SavedContext::add_detour): when it is resumed, it first calls a function that records the latency ([`crate::record::latency`]) and the trace
 //! event ([`crate::record::trace`]). While a trace is taken, every G is sampled ([`Extent`]). Otherwise about one G in
 //! 122 is sampled: every second check of the global queue, and every second check of the slice, selects one more G. The
 //! selected G is the next one that is spawned on the P of that check, or that parks on this P and is readied later.
@@ -46,12 +46,12 @@ pub(crate) fn runnable_again<Plat: Platform>(processor: &Processor<Plat>, gorout
     }
 }
 
-/// Samples `goroutine`, which becomes runnable now: stores the time, and diverts the G, so that [`running`] is called
-/// when the G is resumed.
+/// Samples `goroutine`, which becomes runnable now: stores the time, and gives the G a detour, so that it calls
+/// [`running`] when it is resumed.
 #[cold]
 pub(crate) fn stamp<Plat: Platform>(goroutine: &Goroutine<Plat>) {
     goroutine.set_runnable_since(Plat::now());
-    goroutine.context.divert::<Detour<Plat>>();
+    goroutine.context.add_detour::<Detour<Plat>>();
 }
 
 /// Records that a sampled G of `processor` becomes runnable, because its wait ends.

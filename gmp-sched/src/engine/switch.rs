@@ -11,7 +11,7 @@ use core::marker::PhantomData;
 use core::mem::{self, ManuallyDrop};
 
 use crate::context::{self, SavedContext, Transfer, Word};
-use crate::engine::stacks::exchange_stacks;
+use crate::engine::exchange_stacks::exchange_stacks;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;

@@ -61,7 +61,7 @@ impl<Plat: Platform> Sysmon<Plat> {
         let mut retaken = false;
         for processor in self.scheduler.processors() {
             match processor.status() {
-                ProcessorStatus::Running => check_slice(self.scheduler, processor, now),
+                ProcessorStatus::Running => check_running(self.scheduler, processor, now),
                 ProcessorStatus::Syscall => {
                     if !Plat::TIMER_INTERRUPTS {
                         processor.check_slice(now, None);
@@ -91,8 +91,12 @@ impl<Plat: Platform> Sysmon<Plat> {
 
 /// On platforms without timer interrupts, requests a preemption of the G on `processor` if its slice is over or if it
 /// has to give way for another reason (see [`preempt::must_give_way`]). On threads this request has no effect. There
-/// `check_slice` of the P requests a slow pick, so that the slice ends when the G next leaves.
-fn check_slice<Plat: Platform>(scheduler: &'static Scheduler<Plat>, processor: &'static Processor<Plat>, now: Instant) {
+/// [`Processor::check_slice`] requests a slow pick, so that the slice ends when the G next leaves.
+fn check_running<Plat: Platform>(
+    scheduler: &'static Scheduler<Plat>,
+    processor: &'static Processor<Plat>,
+    now: Instant,
+) {
     if Plat::TIMER_INTERRUPTS {
         return;
     }

@@ -39,7 +39,7 @@ pub struct Machine<Plat: Platform> {
     /// not wait, and once for a stop of the world. See [`forbid_waits`](Self::forbid_waits).
     forbids_waits: AtomicU32,
     /// The P that was assigned to this M, until the M takes that P. Go: `nextp`.
-    pub(crate) next_processor: AtomicRef<Processor<Plat>>,
+    pub(crate) assigned_processor: AtomicRef<Processor<Plat>>,
     /// The P that this M gave up for the current stop of the world. Go stores the opposite direction: `p.oldm`.
     pub(crate) stopped_processor: AtomicRef<Processor<Plat>>,
     /// The P that this M held when its current system call began. Go: `oldp`.
@@ -48,7 +48,7 @@ pub struct Machine<Plat: Platform> {
     pub(crate) spinning: AtomicBool,
     /// Whether a raise of a device signal may rely on this M to poll the signals. Set when the M is put on the idle
     /// list. After the M has left the list, the M clears this flag and polls before it takes other work; see `poll`.
-    pub(crate) polls: AtomicBool,
+    pub(crate) will_poll: AtomicBool,
     /// The time until which this M parks, if it is the timekeeper.
     pub(crate) deadline: AtomicU64,
     pub(crate) locked: Locked<Goroutine<Plat>>,
@@ -78,11 +78,11 @@ impl<Plat: Platform> Machine<Plat> {
             current: AtomicRef::none(),
             processor: AtomicRef::none(),
             forbids_waits: AtomicU32::new(0),
-            next_processor: AtomicRef::none(),
+            assigned_processor: AtomicRef::none(),
             stopped_processor: AtomicRef::none(),
             old_processor: AtomicRef::none(),
             spinning: AtomicBool::new(false),
-            polls: AtomicBool::new(false),
+            will_poll: AtomicBool::new(false),
             deadline: AtomicU64::new(u64::MAX),
             locked: Locked::new(),
             link: AtomicRef::none(),
@@ -230,13 +230,13 @@ impl<Plat: Platform> Machine<Plat> {
     /// Resets the M after a run of its scheduler. The run and the thread of the M have ended.
     #[cfg(any(feature = "std", test))]
     pub(crate) fn renew(&self) {
-        for processor in [&self.processor, &self.next_processor, &self.stopped_processor, &self.old_processor] {
+        for processor in [&self.processor, &self.assigned_processor, &self.stopped_processor, &self.old_processor] {
             processor.store(None, Ordering::Relaxed);
         }
         self.current.store(None, Ordering::Relaxed);
         self.deadline.store(u64::MAX, Ordering::Relaxed);
         self.spinning.store(false, Ordering::Relaxed);
-        self.polls.store(false, Ordering::Relaxed);
+        self.will_poll.store(false, Ordering::Relaxed);
         self.forbids_waits.store(0, Ordering::Relaxed);
         self.locked.waits.store(false, Ordering::Relaxed);
     }
@@ -249,7 +249,7 @@ impl<Plat: Platform> Machine<Plat> {
         if holds {
             self.old_processor.store(None, Ordering::Relaxed);
         }
-        if holds || self.current_goroutine().is_some() || self.next_processor.load(Ordering::Relaxed).is_some() {
+        if holds || self.current_goroutine().is_some() || self.assigned_processor.load(Ordering::Relaxed).is_some() {
             self.link.store(None, Ordering::Relaxed);
         }
     }

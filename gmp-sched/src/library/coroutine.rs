@@ -36,9 +36,9 @@ use crate::entities::goroutine::{Goroutine, WaitLocation, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 use crate::entities::wait_reason::WaitFor;
-use crate::lifecycle::begin::{prepare, start_next};
 use crate::lifecycle::exit::goexit;
 use crate::lifecycle::join::{JoinHandle, forget_waiter};
+use crate::lifecycle::new_goroutine::{prepare, start_next};
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 

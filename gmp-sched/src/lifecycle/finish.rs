@@ -1,12 +1,12 @@
 //! The end of a G: its last steps on its own stack, and the release of its slot on the far side of its last switch. The
-//! slot is reused by [`reuse`], and the stack by [`exchange_stacks`].
+//! slot is reused by [`free_slots`], and the stack by [`exchange_stacks`].
 
 use crate::engine::current::CurrentGoroutine;
+use crate::engine::exchange_stacks::exchange_stacks;
+use crate::engine::free_slots;
 use crate::engine::park::ready_pinned;
 use crate::engine::pick::pick_next;
-use crate::engine::reuse;
 use crate::engine::sampling;
-use crate::engine::stacks::exchange_stacks;
 use crate::engine::switch::leave_forever;
 use crate::entities::bubble::BubblePointer;
 use crate::entities::goroutine::Goroutine;
@@ -113,6 +113,6 @@ fn leave_bubble<Plat: Platform>(pinned: &Pinned<Plat>, me: &'static Goroutine<Pl
 pub(crate) fn release<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     goroutine.set_status(Status::Dead);
     if left(goroutine) {
-        reuse::recycle_on(pinned.machine().processor(), goroutine);
+        free_slots::recycle_on(pinned.machine().processor(), goroutine);
     }
 }

@@ -1,11 +1,11 @@
 //! The life of a G: how it is made, what it runs, how its result is fetched, how it ends.
 
-pub(crate) mod begin;
 pub(crate) mod children;
 pub(crate) mod closure;
 pub(crate) mod deferred;
 pub mod exit;
 pub(crate) mod finish;
 pub mod join;
+pub(crate) mod new_goroutine;
 pub mod spawn;
-pub(crate) mod start;
+pub(crate) mod start_scheduler;

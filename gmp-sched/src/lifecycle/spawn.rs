@@ -4,11 +4,11 @@ use core::marker::PhantomData;
 
 use crate::base::error::OutOfResources;
 use crate::engine::current::CurrentProcessor;
-use crate::engine::reuse;
+use crate::engine::free_slots;
 pub use crate::entities::free_list::STACK_SIZE;
-use crate::lifecycle::begin::{SMALLEST_STACK, start};
 use crate::lifecycle::closure::StackEnd;
 use crate::lifecycle::join::JoinHandle;
+use crate::lifecycle::new_goroutine::{SMALLEST_STACK, new_goroutine};
 use crate::platform::Platform;
 
 /// Runs `body` as a new G. Go: the `go` statement, `newproc`.
@@ -33,10 +33,10 @@ where
     T: Send + 'static,
 {
     let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<Plat>::to_spawn();
-    let goroutine = reuse::take(machine, processor)?;
+    let goroutine = free_slots::take(machine, processor)?;
     goroutine.set_name(None);
     let end = StackEnd::of(goroutine);
-    Ok(start(machine, processor, goroutine, end, body))
+    Ok(new_goroutine(machine, processor, goroutine, end, body))
 }
 
 /// Runs `body` as a new G. Like [`try_go`], but panics if there is no memory.
@@ -135,12 +135,12 @@ impl<'a, Plat: Platform> Builder<'a, Plat> {
     {
         let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<Plat>::to_spawn();
         let goroutine = if self.stack_size == Plat::STACK_SIZE {
-            reuse::take(machine, processor)?
+            free_slots::take(machine, processor)?
         } else {
-            reuse::take_with_stack(machine.scheduler(), self.stack_size.max(SMALLEST_STACK))?
+            free_slots::take_with_stack(machine.scheduler(), self.stack_size.max(SMALLEST_STACK))?
         };
         goroutine.set_name(self.name);
-        Ok(start(machine, processor, goroutine, StackEnd::of(goroutine), body))
+        Ok(new_goroutine(machine, processor, goroutine, StackEnd::of(goroutine), body))
     }
 }
 

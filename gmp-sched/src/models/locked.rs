@@ -36,7 +36,7 @@ fn check(setting: &Setting, machine: &'static Machine<Model>, finder: &'static M
     assert_eq!(machine.current_goroutine().map(|goroutine| goroutine.status()), Some(Status::Running), "lost wakeup");
     assert!(machine.processor().is_some(), "a G runs without a P");
     assert!(finder.current_goroutine().is_none(), "a locked G runs on another M");
-    assert!(machine.next_processor.load(Ordering::Relaxed).is_none(), "an M that has a P is assigned another");
+    assert!(machine.assigned_processor.load(Ordering::Relaxed).is_none(), "an M that has a P is assigned another");
     let held = setting.scheduler.machines().filter(|machine| machine.processor().is_some()).count();
     let shared = setting.scheduler.shared.lock();
     assert_eq!(shared.idle_machines.len() + held, shared.machines as usize, "an M without a P is not on the idle list");

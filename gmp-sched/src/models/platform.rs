@@ -281,7 +281,7 @@ impl Setting {
         let mut shared = self.scheduler.shared.lock();
         let processor = self.scheduler.take_idle_processor(&mut shared).expect("a P is idle");
         let machine = self.scheduler.assign(&mut shared, processor, Assignment::Run);
-        machine.next_processor.store(None, Ordering::Relaxed);
+        machine.assigned_processor.store(None, Ordering::Relaxed);
         machine.set_processor(Some(processor));
         machine
     }

@@ -11,8 +11,8 @@ use crate::base::instant::Instant;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::{ParkedStatus, Status};
-use crate::lifecycle::begin::spawn_scoped;
 use crate::lifecycle::children::Children;
+use crate::lifecycle::new_goroutine::spawn_scoped;
 use crate::platform::Pinned;
 
 struct Scene {

@@ -81,7 +81,8 @@ fn next_holder_of_a_retaken_p_sees_what_the_caller_did() {
         let (scheduler, next) = (setting.scheduler, licence.clone());
         let watch = loom::thread::spawn(move || {
             let taken = scheduler.retake(processor);
-            let machine = scheduler.machines().find(|machine| machine.next_processor.load(Ordering::Relaxed).is_some());
+            let machine =
+                scheduler.machines().find(|machine| machine.assigned_processor.load(Ordering::Relaxed).is_some());
             if let Some(machine) = machine.filter(|_| taken) {
                 assert!(machine.take_assigned());
                 next.used();

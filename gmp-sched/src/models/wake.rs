@@ -97,7 +97,7 @@ fn late_waker_changes_nothing_of_the_next_run() {
         ready_pinned(&Pinned::<Model>::new(), last);
         runs.join().unwrap();
         if is_next_run.load(Ordering::Relaxed) {
-            assert!(!machine.is_retired() && machine.next_processor.load(Ordering::Relaxed).is_none());
+            assert!(!machine.is_retired() && machine.assigned_processor.load(Ordering::Relaxed).is_none());
             assert_eq!(scheduler.idle_processors.load(Ordering::Relaxed), 1, "the next run begins with a busy P");
         } else {
             // The M had parked before the G was runnable. The M continues now and runs the G.

@@ -17,7 +17,7 @@ use super::{Native, expect_wakes, pool};
 use crate::base::error::OutOfResources;
 use crate::entities::scheduler::Scheduler;
 use crate::library::chan::{Receiver, RecvError, SendError, Sender, TryRecvError, TrySendError};
-use crate::lifecycle::start::spawn_from_outside;
+use crate::lifecycle::start_scheduler::spawn_from_outside;
 use crate::platform::Platform;
 
 /// The operation of a waiting thread.

@@ -2,11 +2,11 @@
 //! it tests.
 
 mod cancel;
+mod free_slots;
 #[cfg(feature = "extras")]
 mod future;
 mod processor;
 mod procs;
-mod reuse;
 mod scope;
 mod take_global;
 #[cfg(feature = "extras")]

@@ -29,8 +29,8 @@ fn order_is_kept_when_a_processor_is_retired() {
     let mut before = List::new();
     later.iter().for_each(|&goroutine| before.push_back(goroutine));
     scheduler.put_global(&mut shared, &mut before);
-    scheduler.retire(&mut shared, first, successor);
-    scheduler.retire(&mut shared, second, successor);
+    scheduler.destroy_processor(&mut shared, first, successor);
+    scheduler.destroy_processor(&mut shared, second, successor);
 
     // The Gs of the P that was retired last come first, as in Go.
     let expected = [other, next].into_iter().chain(ring.iter().copied()).chain(later.iter().copied());

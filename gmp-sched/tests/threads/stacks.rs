@@ -100,22 +100,27 @@ fn stack_of_a_chosen_size_is_not_exchanged() {
     }
     THREADS.run(1, || {
         for _ in 0..10 {
-            // Each G begins when a G with the other stack size has just ended. The new G must not take over the stack
-            // of the ended G.
-            let all: Vec<_> = (0..10)
-                .map(|_| {
-                    let small = native::go(|| Pinned::<Native>::new().goroutine().stack().len());
-                    let large = native::Builder::new().stack_size(LARGE).try_go(|| {
-                        let depth = deep(LARGE / 8000);
-                        (depth, Pinned::<Native>::new().goroutine().stack().len())
-                    });
-                    (small, large.unwrap())
+            let all = Arc::new(native::WaitGroup::new());
+            all.add(20);
+            for _ in 0..10 {
+                // The Gs alternate in the run queue, and no G blocks. So each G except the first begins at the moment when a
+                // G with the other stack size ends. It must not take over the stack of that G.
+                let done = all.clone();
+                native::go(move || {
+                    assert!(Pinned::<Native>::new().goroutine().stack().len() < LARGE);
+                    done.done();
                 })
-                .collect();
-            for (small, large) in all {
-                assert!(small.join().unwrap() < LARGE);
-                assert!(large.join().unwrap().1 >= LARGE);
+                .detach();
+                let done = all.clone();
+                let large = native::Builder::new().stack_size(LARGE).try_go(move || {
+                    // On a small stack, this would overflow.
+                    deep(LARGE / 8000);
+                    assert!(Pinned::<Native>::new().goroutine().stack().len() >= LARGE);
+                    done.done();
+                });
+                large.unwrap().detach();
             }
+            all.wait();
         }
     });
 }

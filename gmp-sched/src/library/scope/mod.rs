@@ -20,10 +20,10 @@ use core::marker::PhantomData;
 
 use crate::base::error::{JoinError, OutOfResources};
 use crate::base::id::GoroutineId;
-use crate::lifecycle::begin::spawn_scoped;
 use crate::lifecycle::children::Children;
 use crate::lifecycle::exit::exit_body;
 use crate::lifecycle::join::JoinHandle;
+use crate::lifecycle::new_goroutine::spawn_scoped;
 use crate::platform::Platform;
 
 /// A scope to spawn Gs in; see [`scope`] for an example.

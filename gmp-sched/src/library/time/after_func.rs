@@ -15,7 +15,7 @@ use crate::engine::current::CurrentProcessor;
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
-use crate::lifecycle::begin::{prepare, start_next};
+use crate::lifecycle::new_goroutine::{prepare, start_next};
 use crate::platform::{Pinned, Platform};
 
 /// If the waiter of the function's G has this outcome, the G calls the function.

@@ -29,7 +29,7 @@ use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::timers::{self, Action, Fire, FireTarget};
 use crate::library::chan::Channel;
-use crate::lifecycle::begin::start_prepared;
+use crate::lifecycle::new_goroutine::start_prepared;
 use crate::platform::{Pinned, Platform};
 
 /// The free list of a scheduler's timer slots.

@@ -241,7 +241,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/poll.rs",
         "a raise relies on an M that has left the idle list",
-        "machine.polls.load(Ordering::Relaxed) && ptr::eq",
+        "machine.will_poll.load(Ordering::Relaxed) && ptr::eq",
         "ptr::eq",
         Model("pollers::"),
     ),
@@ -255,16 +255,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/poll.rs",
         "an M that has left the idle list lets raises rely on it",
-        "        self.polls.store(false, Ordering::Relaxed);",
+        "        self.will_poll.store(false, Ordering::Relaxed);",
         "",
         Model("pollers::raise_does_not_rely_on_an_m_that_runs_again"),
     ),
     mutant(
         "engine/poll.rs",
         "an M that has left the idle list has no fence before it polls for a raise that relies on it",
-        "        self.polls.store(false, Ordering::Relaxed);
+        "        self.will_poll.store(false, Ordering::Relaxed);
         fence(Ordering::SeqCst);",
-        "        self.polls.store(false, Ordering::Relaxed);",
+        "        self.will_poll.store(false, Ordering::Relaxed);",
         Model("pollers::raise_against_a_parked_m_that_is_assigned_a_p"),
     ),
     mutant(

@@ -129,7 +129,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/idle.rs",
         "a waker that finds no idle P does not check again",
         "            self.spinning.fetch_sub(1, Ordering::SeqCst);
-            if !self.begin_search() {
+            if !self.begin_spinning() {
                 return;
             }",
         "            self.spinning.fetch_sub(1, Ordering::SeqCst);
@@ -140,7 +140,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/idle.rs",
         "a waker that finds no idle P stays counted as spinning",
         "            self.spinning.fetch_sub(1, Ordering::SeqCst);
-            if !self.begin_search() {
+            if !self.begin_spinning() {
                 return;
             }",
         "            return;",
@@ -150,23 +150,23 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/idle.rs",
         "a woken M is marked as spinning after it can see its P",
         "        self.spinning.store(assignment == Assignment::Search, Ordering::Relaxed);
-        self.next_processor.store(Some(processor), Ordering::Release);",
-        "        self.next_processor.store(Some(processor), Ordering::Release);
+        self.assigned_processor.store(Some(processor), Ordering::Release);",
+        "        self.assigned_processor.store(Some(processor), Ordering::Release);
         self.spinning.store(assignment == Assignment::Search, Ordering::Relaxed);",
         Model("idle::submitter_against_an_idling_m"),
     ),
     mutant(
         "engine/idle.rs",
         "a P is assigned without Release",
-        "        self.next_processor.store(Some(processor), Ordering::Release);",
-        "        self.next_processor.store(Some(processor), Ordering::Relaxed);",
+        "        self.assigned_processor.store(Some(processor), Ordering::Release);",
+        "        self.assigned_processor.store(Some(processor), Ordering::Relaxed);",
         Model("idle::"),
     ),
     mutant(
         "engine/idle.rs",
         "an M takes its assigned P without Acquire",
-        "self.next_processor.load(Ordering::Acquire)",
-        "self.next_processor.load(Ordering::Relaxed)",
+        "self.assigned_processor.load(Ordering::Acquire)",
+        "self.assigned_processor.load(Ordering::Relaxed)",
         Model("idle::m_that_wakes_spuriously"),
     ),
     mutant(
@@ -179,7 +179,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/idle.rs",
         "an M that finds work overlooks that it has been assigned a P",
-        "        if self.next_processor.load(Ordering::Relaxed).is_some() {
+        "        if self.assigned_processor.load(Ordering::Relaxed).is_some() {
             drop(shared);
             let is_assigned = self.take_assigned();
             self.wake_if_work_is_visible();

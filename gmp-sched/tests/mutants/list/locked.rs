@@ -25,7 +25,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/lock_os_thread.rs",
         "an M that has been assigned a P for its locked G is counted as waiting for one",
-        "        if self.next_processor.load(Ordering::Relaxed).is_none() && !self.locked.waits",
+        "        if self.assigned_processor.load(Ordering::Relaxed).is_none() && !self.locked.waits",
         "        if !self.locked.waits",
         Model("locked::locked_g_that_returns_from_a_system_call_is_found_by_another_m"),
     ),

@@ -18,27 +18,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("scope::parent_leaves"),
     ),
     mutant(
-        "lifecycle/begin.rs",
+        "lifecycle/new_goroutine.rs",
         "a child is counted after it can run",
         "    children.add(&pinned);
-    let creator = begin(machine, processor, goroutine);
-    enter(machine, processor, creator, goroutine, any::type_name::<F>());",
-        "    let creator = begin(machine, processor, goroutine);
-    enter(machine, processor, creator, goroutine, any::type_name::<F>());
+    let creator = initialize(machine, processor, goroutine);
+    make_runnable(machine, processor, creator, goroutine, any::type_name::<F>());",
+        "    let creator = initialize(machine, processor, goroutine);
+    make_runnable(machine, processor, creator, goroutine, any::type_name::<F>());
     children.add(&pinned);",
         Model("scope::child_is_counted"),
     ),
     mutant(
-        "lifecycle/begin.rs",
+        "lifecycle/new_goroutine.rs",
         "a child is counted before its spawn can panic",
         "    let CurrentProcessor { pinned, machine, processor } = CurrentProcessor::<Plat>::to_spawn();
-    let goroutine = reuse::take(machine, processor)?;
+    let goroutine = free_slots::take(machine, processor)?;
     goroutine.set_name(None);
     closure::install(StackEnd::of(goroutine), body, children);
     children.add(&pinned);",
         "    children.add(&Pinned::of_scheduler());
     let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<Plat>::new();
-    let goroutine = reuse::take(machine, processor)?;
+    let goroutine = free_slots::take(machine, processor)?;
     goroutine.set_name(None);
     closure::install(StackEnd::of(goroutine), body, children);",
         Model("scope::spawn_that_panics"),

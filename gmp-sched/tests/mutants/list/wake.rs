@@ -14,14 +14,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/enqueue.rs",
         "no M is woken for a G that is readied from outside",
-        "            self.assign_search(&mut shared)",
+        "            self.assign_searcher(&mut shared)",
         "            None::<&Machine<Plat>>",
         Model("wake::two_schedulers"),
     ),
     mutant(
         "engine/enqueue.rs",
         "a waker from outside uses the scheduler after the G can run",
-        "            self.assign_search(&mut shared)
+        "            self.assign_searcher(&mut shared)
         };
         if let Some(machine) = woken {
             Plat::unpark_thread(machine);
@@ -50,8 +50,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "entities/machine.rs",
         "an M still holds its P of the last run when its scheduler is used again",
-        "        for processor in [&self.processor, &self.next_processor,",
-        "        for processor in [&self.next_processor,",
+        "        for processor in [&self.processor, &self.assigned_processor,",
+        "        for processor in [&self.assigned_processor,",
         Model("wake::late_waker_changes_nothing_of_the_next_run"),
     ),
     mutant(

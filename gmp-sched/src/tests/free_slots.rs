@@ -2,7 +2,7 @@ use alloc::vec::Vec;
 
 use proptest::prelude::*;
 
-use crate::engine::reuse::{recycle, take, take_with_stack};
+use crate::engine::free_slots::{recycle, take, take_with_stack};
 use crate::entities::free_list::BATCH;
 use crate::entities::goroutine::{Goroutine, StackSize};
 use crate::entities::scheduler::Scheduler;

@@ -6,7 +6,7 @@ use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
 use crate::engine::current::CurrentProcessor;
 use crate::engine::enqueue::{enqueue_next, put_next};
-use crate::engine::reuse;
+use crate::engine::free_slots;
 use crate::engine::sampling;
 use crate::entities::bubble::BubblePointer;
 use crate::entities::goroutine::Goroutine;
@@ -22,9 +22,10 @@ use crate::platform::{Pinned, Platform};
 /// scheduler.
 pub(crate) const SMALLEST_STACK: usize = 4 * closure::BODY_LIMIT;
 
-/// Turns a slot that the caller owns into a runnable G and puts it into `runnext`.
+/// Turns a slot that the caller owns into a runnable G and puts it into `runnext`. Go: `newproc`.
+#[doc(alias = "newproc")]
 #[inline(always)]
-pub(crate) fn start<Plat, F, T>(
+pub(crate) fn new_goroutine<Plat, F, T>(
     machine: &'static Machine<Plat>,
     processor: &'static Processor<Plat>,
     goroutine: &'static Goroutine<Plat>,
@@ -37,14 +38,14 @@ where
     T: Send,
 {
     closure::install(end, body, NoScope);
-    let creator = begin(machine, processor, goroutine);
-    enter(machine, processor, creator, goroutine, any::type_name::<F>());
+    let creator = initialize(machine, processor, goroutine);
+    make_runnable(machine, processor, creator, goroutine, any::type_name::<F>());
     JoinHandle::new(goroutine)
 }
 
 /// Initializes a G whose closure is installed; returns the calling G, which is its creator.
 #[inline(always)]
-fn begin<Plat: Platform>(
+fn initialize<Plat: Platform>(
     machine: &'static Machine<Plat>,
     processor: &'static Processor<Plat>,
     goroutine: &'static Goroutine<Plat>,
@@ -58,7 +59,7 @@ fn begin<Plat: Platform>(
 
 /// Makes a new G runnable and puts it into `runnext`. `creator` is the calling G. `function` is for traces.
 #[inline(always)]
-fn enter<Plat: Platform>(
+fn make_runnable<Plat: Platform>(
     machine: &'static Machine<Plat>,
     processor: &'static Processor<Plat>,
     creator: &'static Goroutine<Plat>,
@@ -96,12 +97,12 @@ where
     T: Send,
 {
     let CurrentProcessor { pinned, machine, processor } = CurrentProcessor::<Plat>::to_spawn();
-    let goroutine = reuse::take(machine, processor)?;
+    let goroutine = free_slots::take(machine, processor)?;
     goroutine.set_name(None);
     closure::install(StackEnd::of(goroutine), body, children);
     children.add(&pinned);
-    let creator = begin(machine, processor, goroutine);
-    enter(machine, processor, creator, goroutine, any::type_name::<F>());
+    let creator = initialize(machine, processor, goroutine);
+    make_runnable(machine, processor, creator, goroutine, any::type_name::<F>());
     Ok(JoinHandle::new(goroutine))
 }
 
@@ -119,10 +120,10 @@ where
     T: Send + 'static,
 {
     let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<Plat>::to_spawn();
-    let goroutine = reuse::take(machine, processor)?;
+    let goroutine = free_slots::take(machine, processor)?;
     goroutine.set_name(None);
     closure::install(StackEnd::of(goroutine), body, NoScope);
-    begin(machine, processor, goroutine);
+    initialize(machine, processor, goroutine);
     goroutine.set_status(Status::Idle);
     Ok(JoinHandle::new(goroutine))
 }

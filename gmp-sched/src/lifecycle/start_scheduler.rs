@@ -5,13 +5,13 @@ use core::any;
 use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
 use crate::base::id::GoroutineId;
-use crate::engine::reuse;
+use crate::engine::free_slots;
 use crate::engine::sampling;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::scheduler::Scheduler;
-use crate::lifecycle::begin::SMALLEST_STACK;
 use crate::lifecycle::closure::{self, NoScope, StackEnd};
 use crate::lifecycle::join::{ATTACHED, JoinHandle};
+use crate::lifecycle::new_goroutine::SMALLEST_STACK;
 use crate::platform::Platform;
 
 impl<Plat: Platform> Scheduler<Plat> {
@@ -55,7 +55,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         for _ in 0..self.procs() {
             self.add_machine()?;
         }
-        let goroutine = reuse::take_with_stack(self, bytes.max(SMALLEST_STACK))?;
+        let goroutine = free_slots::take_with_stack(self, bytes.max(SMALLEST_STACK))?;
         inject_new(self, goroutine, GoroutineId::MAIN, main);
         Ok(())
     }
@@ -68,8 +68,8 @@ where
     Plat: Platform,
     F: FnOnce() + Send + 'static,
 {
-    let free = scheduler.free.lock().pop_with_stack().inspect(|free| crate::engine::stacks::check_poison(*free));
-    let goroutine = free.map_or_else(|| reuse::take_with_stack(scheduler, Plat::STACK_SIZE), Ok)?;
+    let free = scheduler.free.lock().pop_with_stack().inspect(|free| crate::engine::poison::check_poison(*free));
+    let goroutine = free.map_or_else(|| free_slots::take_with_stack(scheduler, Plat::STACK_SIZE), Ok)?;
     goroutine.set_name(None);
     inject_new(scheduler, goroutine, GoroutineId(scheduler.take_goroutine_ids()), body);
     scheduler.started_without_processor.fetch_add(1, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
-use crate::engine::stacks::{check_poison, poison};
+use crate::engine::poison::{check_poison, poison};
 use crate::entities::free_list::BATCH;
 use crate::entities::goroutine::{Goroutine, StackSize};
 use crate::entities::machine::Machine;
