@@ -25,11 +25,13 @@
 //! | when | by |
 //! |---|---|
 //! | step 2 is due | [`Processor::begin_slow_pick`], which chooses the tick at which step 2 is due the next time |
-//! | a timer is due, or due so soon that no interrupt is armed for it | the timer's interrupt handler (`preempt::tick`); `due_timers` |
-//! | a device is ready | the timer's interrupt handler (`preempt::tick`) |
+//! | step 2 was due, but the G of a timer or device ran first | [`find_runnable`] |
+//! | a timer is due, or due so soon that no interrupt is armed for it | the timer's interrupt handler (`preempt::tick`); `preempt`, when the timer displaces no G yet; `due_timers` |
+//! | a device is ready | the timer's interrupt handler (`preempt::tick`); `preempt`, when the device displaces no G yet |
 //! | the world is to stop | `stop_the_world` |
-//! | the G is locked to its M, which runs no other G | `lock_os_thread` |
-//! | a slice is over, where no interrupt preempts the G (threads) | sysmon, by a function of `slice` |
+//! | the G is locked to its M, which runs no other G | `lock_os_thread`; `yield_now`, when the locked G yields and continues |
+//! | a locked G is put on the list of locked Gs, and no P is idle | `lock_os_thread` |
+//! | a slice is over, where no interrupt preempts the G (threads) | sysmon, by a function of `slice`, which also requests step 2 |
 //! | a trace is being taken: the slow pick records how each G leaves | `sampling` |
 //!
 //! Code of other files changes which G step 3 finds, but chooses none. It puts the G of `runnext` at the tail of the
