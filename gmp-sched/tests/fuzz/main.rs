@@ -1,5 +1,6 @@
-//! A fuzz test of the public interface: random programs of safe calls, many of them misuses. No value may be sent or
-//! dropped twice, overwritten or lost, and no wait may hang.
+//! A fuzz test of the public interface: random programs of safe calls, many of them misuses. No value may be sent
+//! twice, dropped twice or overwritten, and no wait may hang. Lost values are not detected, because the programs leak
+//! values.
 //!
 //! `GMP_FUZZ_SEED=17` runs only the program of seed 17. In the simulator, a program takes the same steps each time; on
 //! threads, its steps differ from run to run. `GMP_FUZZ_SECONDS=600` runs programs for 600 seconds.

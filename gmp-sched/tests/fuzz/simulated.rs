@@ -61,7 +61,7 @@ mod platform {
         gmp_sched::syscall::try_blocking::<Sim, R>(call)
     }
 
-    /// Runs calls from outside in another G, because nothing is outside of the simulated machine.
+    /// Runs calls from outside in another G, because the simulated machine has no threads outside of the scheduler.
     #[derive(Clone)]
     pub(super) struct Outside;
 

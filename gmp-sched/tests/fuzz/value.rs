@@ -1,4 +1,5 @@
-//! Values that detect what must not happen to them: being dropped twice, read after their end, or lost.
+//! Values and stack frames that detect errors: a value is dropped twice or read after its drop, or a frame is
+//! overwritten.
 
 use std::cell::Cell;
 use std::panic::{PanicHookInfo, panic_any};
@@ -61,7 +62,7 @@ impl Values {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Makes the drops of all values return.
+    /// From now on no value panics when it is dropped.
     pub(crate) fn become_harmless(&self) {
         self.are_harmless.store(true, Ordering::Relaxed);
     }

@@ -14,7 +14,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 type Escaped = Arc<Mutex<Option<Chan<Value>>>>;
 
 impl Fuzzer<'_> {
-    /// Runs a bubble, while a G outside of it uses the bubble's channel.
+    /// Runs a bubble. In half of the cases, a G outside of the bubble uses the bubble's channel at the same time.
     pub(super) fn bubble(&mut self) {
         if self.depth == DEEPEST {
             return yield_now();
@@ -78,7 +78,7 @@ fn in_bubble(escaped: &Escaped, values: &Arc<Values>, seed: u64) {
     *escaped.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
-/// Takes a step whose waits are durable, so that the bubble can go on: its clock ends these waits, or another G does.
+/// Takes a step. All its waits are durable, so the clock of the bubble can advance and end them if no other G does.
 fn step_in_bubble(random: &mut fastrand::Rng, channel: &Chan<Value>, values: &Arc<Values>) {
     let limit = HOUR.mul_f32(random.f32());
     let value = Value::new(random.u64(..), values).with_panic(random.u32(..8) == 0);
@@ -90,7 +90,7 @@ fn step_in_bubble(random: &mut fastrand::Rng, channel: &Chan<Value>, values: &Ar
             ticker.wait();
             ticker.wait();
         }
-        // Panics if another G of the bubble is in this function.
+        // Panics if another G of the bubble is in `synctest::wait`.
         3 => synctest::wait(),
         4 => synctest::test(|| broken("a bubble inside of a bubble")),
         _ => sleep(limit),

@@ -75,7 +75,8 @@ impl Fuzzer<'_> {
                 0 => panic_any("a G's panic"),
                 1 => panic_any(Bomb),
                 2 => platform::goexit(),
-                // Only a joined G may have a result whose drop panics, for the same reason.
+                // Only a child that is joined may have a result whose drop panics. Otherwise the child itself drops the
+                // result, and the panic ends the process.
                 3 if how == 0 => fuzzer.value(),
                 _ => fuzzer.harmless_value(),
             }
@@ -95,8 +96,7 @@ impl Fuzzer<'_> {
         }
     }
 
-    /// Takes two steps in a system call. During a system call, calls that wait or spawn Gs panic, and other calls
-    /// succeed.
+    /// Takes two steps in a system call. During the call the G has no P, so calls that wait, yield or spawn Gs panic.
     pub(super) fn system_call(&mut self) {
         if self.depth == DEEPEST {
             return yield_now();

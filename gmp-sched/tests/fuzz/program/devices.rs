@@ -20,7 +20,8 @@ impl Fuzzer<'_> {
                 });
             }
             2 => {
-                // The raise comes before the wait, meanwhile, or later.
+                // In the simulator, the raise comes before, during or after the wait. On threads it comes before the
+                // wait.
                 platform::raise_later(signal, limit);
                 let _ = catch_unwind(AssertUnwindSafe(|| signal.wait_timeout(limit)));
             }

@@ -12,7 +12,7 @@ use crate::value::{Canary, broken};
 
 /// The value of a single flight.
 pub(super) struct Fetch {
-    /// The moment after the end of the call that has fetched the value; [`NOT_YET`] before.
+    /// The moment at which the call that fetched the value ended; [`NOT_YET`] before.
     over: Arc<AtomicU64>,
     clone_panics: bool,
 }
@@ -38,8 +38,8 @@ impl Clone for Fetch {
 }
 
 impl Fuzzer<'_> {
-    /// Changes the counter of a group that all Gs share, or waits for it. Many of these calls panic: the counter becomes
-    /// negative or too large, or is increased while waiters are released.
+    /// Changes the counter of a wait group that all Gs share, or waits until the counter is zero. Many of these calls
+    /// panic: the counter becomes negative or too large, or is increased while waiters are released.
     pub(super) fn shared_group(&mut self) {
         let (group, limit) = (&self.shared.group, self.limit());
         match self.random.u32(..5) {
@@ -105,7 +105,7 @@ impl Fuzzer<'_> {
         }
     }
 
-    /// Spawns children that borrow from this frame and fail, in a scope that a panic may end.
+    /// Spawns children that borrow from this frame and may fail, in a scope that a panic may end.
     pub(super) fn fallible_scope(&mut self) {
         if self.depth == DEEPEST {
             return yield_now();

@@ -48,7 +48,8 @@ impl Fuzzer<'_> {
         }
     }
 
-    /// Reads under the lock, and writes after an upgrade. The upgrade waits until the other readers have left.
+    /// Reads under the lock. In some cases, then upgrades the guard and writes. `upgrade` waits until the other readers
+    /// have left; `try_upgrade` fails if there are any.
     pub(super) fn upgradable(&mut self) {
         let (how, wait) = (self.random.u32(..5), self.random.bool());
         let reading = self.shared.lock.upgradable_read();
@@ -98,7 +99,7 @@ impl Fuzzer<'_> {
     }
 
     /// Notifies the condition variable, or waits for it with one of two mutexes. If another G waits with the other
-    /// mutex, the wait panics while it still holds its own mutex.
+    /// mutex, the wait panics, and the caller still holds its own mutex.
     pub(super) fn condvar(&mut self) {
         let (limit, all) = (self.limit(), self.random.bool());
         if self.random.bool() {
@@ -121,7 +122,7 @@ impl Fuzzer<'_> {
         let (limit, permits) = (self.limit(), self.random.u32(1..4));
         let acquired = self.shared.semaphore.acquire_timeout(permits, limit);
         if self.random.u32(..8) == 0 {
-            // Releases more permits than were acquired, which panics or increases the number of permits.
+            // Releases more permits than the semaphore has, which panics.
             let _ = catch_unwind(AssertUnwindSafe(|| self.shared.semaphore.release(u32::MAX)));
         }
         if self.random.bool() {

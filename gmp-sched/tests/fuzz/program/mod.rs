@@ -2,9 +2,10 @@
 //!
 //! The parent module has a module `platform` with the aliases of one platform and what else differs between platforms.
 //!
-//! Every wait has a limit, so that each program ends whatever its Gs do to each other. The Gs drop handles and guards
-//! anywhere, leave locks locked, close channels, panic, and call functions that must not be called in a system call. The
-//! drops of many values panic.
+//! Each program ends, whatever its Gs do to each other: a wait has a limit, unless what it waits for is certain to
+//! happen (a G ends, a timer fires, or a lock of which no guard is leaked is unlocked). The Gs drop handles and guards
+//! anywhere, leave a lock locked, close channels, panic, and call functions that must not be called in a system call.
+//! The drops of many values panic.
 
 mod bubbles;
 mod children;
@@ -45,13 +46,13 @@ pub(crate) struct Shared {
     group: WaitGroup,
     pool: Pool<Value, Box<dyn Fn() -> Value + Send + Sync>>,
     flights: SingleFlight<u32, groups::Fetch>,
-    /// The number of moments so far that are compared with each other; see [`Shared::moment`].
+    /// The number that the next call of [`Shared::moment`] returns.
     moments: AtomicU64,
     signals: [&'static Signal<ThisPlatform>; 2],
     root: (Context, CancelHandle),
     outside: Outside,
     pub(crate) values: Arc<Values>,
-    /// Number of Gs that have not ended.
+    /// Number of values of [`Running`].
     pub(crate) running: AtomicI64,
 }
 
@@ -66,7 +67,8 @@ impl Drop for Bomb {
     }
 }
 
-/// Counts a G as running from its spawn until it ends, in whatever way.
+/// Counts a G, a delayed function or a call from outside as running, from its creation until its closure has been
+/// dropped. The closure owns this value.
 struct Running(Arc<Shared>);
 
 impl Running {

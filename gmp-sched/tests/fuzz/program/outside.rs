@@ -21,14 +21,15 @@ impl Fuzzer<'_> {
                 3 => drop(shared.semaphore.try_acquire(1)),
                 4 => _ = shared.condvar.notify_all(),
                 5 => _ = shared.lock.try_write().map(|mut numbers| numbers.fill(0)),
-                // A wait would panic here, because only Gs may wait.
+                // On threads a wait panics here, because only Gs may wait. In the simulator, a G makes this call.
                 _ => _ = catch_unwind(AssertUnwindSafe(|| channel.receiver().recv_timeout(SHORT))),
             }
             drop(running);
         });
     }
 
-    /// Exchanges values with a blocking call from outside of the scheduler. The channel ends the call.
+    /// Exchanges values with a caller outside of the scheduler, which uses blocking calls. These calls end at the
+    /// latest when this function drops its side of the channel.
     pub(super) fn blocking_call(&mut self) {
         let (count, rounds, limit) = (self.random.u64(..4), self.random.u32(..4), self.limit());
         let channel = Chan::new(self.random.usize(..2));

@@ -45,9 +45,9 @@ impl Fuzzer<'_> {
         }
     }
 
-    /// Runs a function later that panics. The panic is caught at the end of the function, because a panic of a G that is
-    /// not joined ends the process, as documented. For the same reason the function is never stopped: its value would be
-    /// dropped without it.
+    /// Runs a function later that panics. The function catches the panic, because a panic of a G that is not joined
+    /// ends the process, as documented. For the same reason the function is never stopped: its G would then drop
+    /// `value`, whose drop may panic, outside of `catch_unwind`.
     fn panicking_function(&mut self, limit: Duration) {
         let (running, value) = (Running::new(self.shared), self.value());
         let function = after_func(limit, move || {
