@@ -1,6 +1,6 @@
-//! Each file in the folder `compile_fail` is a program that must not compile, because it would violate an assumption of
-//! the engine. Next to each program is the compiler's message for it. To update the messages:
-//! `TRYBUILD=overwrite cargo test -p gmp-sched --test compile_fail`.
+//! Each file in the folder `compile_fail` is a program that must not compile. Most of the programs would violate an
+//! assumption of the engine; the others contain mistakes in a `select!`. Next to each program is the compiler's message
+//! for it. To update the messages: `TRYBUILD=overwrite cargo test -p gmp-sched --test compile_fail`.
 #![cfg(not(gmp_loom))]
 
 #[test]

@@ -1,12 +1,12 @@
-//! The protocols of the scheduler in combination. Each test explores all runs of a small program on 2 CPUs with 3 Ps, 3
-//! Gs and at first 3 Ms, within bounds. `sim::exhaustive` describes what such an exploration covers and what it does
-//! not.
+//! The protocols of the scheduler in combination. Each test explores all runs, within bounds, of a small program with
+//! at most 3 Gs, on 2 CPUs and at first with 3 Ps and 3 Ms. `sim::exhaustive` describes what such an exploration covers
+//! and what it does not.
 //!
 //! Most explorations are bounded, so they do not prove the absence of errors beyond the bounds. There are two bounds: how
 //! many times a run may switch away from a CPU that could continue, and how many times the clock may advance while a CPU
 //! is busy (a tick). A switch away from a CPU whose G is in `sim::work` is not counted. Without ticks, sysmon runs only
 //! while all CPUs halt. `GMP_SWITCHES=3` and `GMP_TICKS=2` set other bounds for all programs, and `GMP_SWITCHES=all`
-//! removes the bound on switches:
+//! removes the bound on switches. For example:
 //!
 //! ```sh
 //! GMP_SWITCHES=all cargo test --release -p gmp-sched --test composition -- --nocapture submitting
@@ -72,10 +72,11 @@ static MEMORY: exhaustive::Memory = exhaustive::Memory;
 /// next.
 const A_WHILE: Duration = Duration::from_micros(1);
 
-/// In place of a bound on switches: there is no bound.
+/// The bound on switches of an exploration without such a bound.
 const ALL: u32 = u32::MAX;
 
-/// Reads a bound from the environment variable `name`, or returns `default` if the variable is not set.
+/// Reads a bound from the environment variable `name`, or returns `default` if the variable is not set. Returns `None`
+/// if there is no bound.
 fn bound(name: &str, default: u32) -> Option<u32> {
     match env::var(name).as_deref() {
         Err(_) => (default != ALL).then_some(default),
@@ -150,8 +151,8 @@ fn long_system_calls_are_retaken() {
     });
 }
 
-/// There is only one P, so sysmon retakes it if the second check finds the same call. In some orders, the call ends when
-/// sysmon has counted the M as blocked, but has not yet claimed the P.
+/// There is only one P, so no other P is idle, and sysmon retakes the P if the second check finds the same call. In
+/// some orders, the call ends when sysmon has counted the M as blocked, but has not yet claimed the P.
 #[test]
 fn retake_that_comes_too_late_counts_no_m_as_blocked() {
     explore("system call, sysmon", [ALL, 2], 19_000, late_retake);
@@ -340,8 +341,8 @@ fn timer_of_a_handed_off_p_fires_in_time() {
 #[test]
 fn timer_of_a_retired_p_fires_in_time() {
     explore("idle, set_procs, timekeeper", [1, 0], 20_000, || {
-        // The other P steals the first G, because the second is in `runnext` and thieves take from the ring first. So
-        // the timer is set on the P that `set_procs` then retires.
+        // In some orders, another P steals the first child, because the second child is in `runnext` and thieves take
+        // from the ring first. Then the first child sets its timer on a P that `set_procs` retires.
         with_children([|| sim::sleep(A_WHILE), || ()], || {
             sim::work(A_WHILE);
             sim::set_procs(1).unwrap();
@@ -349,9 +350,10 @@ fn timer_of_a_retired_p_fires_in_time() {
     });
 }
 
-/// The timekeeper may wake for `first` while the main G runs on the only P, so that there is no timer for it. In some
-/// orders, this P becomes idle before the timekeeper has stored that. The timekeeper is not woken for `second` then,
-/// because `second` is due later than `first`. So the timekeeper must check the timers again.
+/// The timekeeper may wake for `first` while the main G runs on the only P. No P is idle then, so there is no timer for
+/// which the timekeeper must wake again. In some orders, the P becomes idle before the timekeeper has stored that it
+/// has no deadline. Then the timekeeper is not woken for `second`, because `second` is due later than the old deadline.
+/// So the timekeeper must check the timers again after it has stored its deadline.
 #[test]
 fn timekeeper_that_woke_in_vain_wakes_for_the_next_timer() {
     explore("idle, hand-off, timekeeper", [1, 1], 23_000, || {
@@ -397,7 +399,7 @@ fn reduction_misses_no_situation() {
     }
 }
 
-/// The exploration finds a program that deadlocks in only one order of its steps.
+/// The exploration finds the deadlock of a program that deadlocks only if the other G runs before the main G's check.
 #[test]
 fn deadlock_in_one_order_is_found() {
     let failure = exhaustive::explore(Setting { switches: Some(1), ..Setting::default() }, || {

@@ -19,7 +19,8 @@ fn modelled_version_of_spin_is_the_one_in_use() {
 #[test]
 fn loom_models_hold() {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
-    // The models are compiled with other flags, so they get a target directory of their own, next to that of this test.
+    // The models are compiled with other flags, so they have a target directory of their own. It is inside of the
+    // target directory of this test.
     let target = env::current_exe().unwrap().ancestors().nth(3).unwrap().join("loom");
     let status = Command::new(env!("CARGO"))
         .args(["test", "--release", "--lib"])

@@ -1,9 +1,9 @@
 //! The order in which Gs run with one P, on threads and in the simulator, in cases where Go's order is deterministic.
 //! The expected orders were measured with go1.27.
 //!
-//! On threads, the order equals Go's only while no slice ends. If the slice of the main G ended while it spawns, the G
-//! in `runnext` would go to the tail of the ring. Whether this happened would depend on the load of the computer. So
-//! these tests have a process of their own, in which slices never end.
+//! On threads, the order equals Go's only while no slice ends. If the slice of the main G ended while the main G spawns
+//! others, the G in `runnext` would go to the tail of the ring. Whether this happened would depend on the load of the
+//! computer. So these tests have a process of their own, in which slices of Gs on threads never end.
 #![cfg(not(gmp_loom))]
 
 #[cfg(feature = "extras")]

@@ -2,7 +2,8 @@
 //!
 //! The test reads the lists of layers from two pictures in ARCHITECTURE.md: the layers of the crate, and those inside
 //! the library. A picture has one layer per line, the lowest last. Modules in one line may name each other. If a layer
-//! adds a method to a type of a lower layer, no layer below the one that adds the method may call it. Comments and code for tests are not checked.
+//! adds a method to a type of a lower layer, no layer below the one that adds the method may call it. Comments and code
+//! for tests are not checked.
 #![cfg(not(gmp_loom))]
 
 mod source;
@@ -47,8 +48,8 @@ impl Stack {
     }
 }
 
-/// The layers of one crate: the height of each module in the picture of that crate in ARCHITECTURE.md. The lowest layer
-/// has height 0.
+/// The layers of a stack: the floor of each module in the picture of that stack in ARCHITECTURE.md. The lowest floor is
+/// floor 0.
 struct Floors {
     stack: Stack,
     floors: BTreeMap<String, usize>,
@@ -71,7 +72,7 @@ impl Floors {
         Self { stack, floors: floors.collect() }
     }
 
-    /// The floor of the layer to which `source` belongs.
+    /// The floor of the layer to which `source` belongs; `None` if the stack does not contain `source`.
     fn of(&self, source: &Source) -> Option<usize> {
         self.floors.get(self.stack.layer(source.file(), "/")?).copied()
     }
@@ -98,8 +99,8 @@ fn pictures_show_every_module() {
     }
 }
 
-/// Returns the paths in the code of a layer that name a higher layer, or that name no layer at all. Each path comes
-/// with its file.
+/// Returns the paths in the code of a layer that lead to a higher layer, or to a module that is not in the picture.
+/// Each path comes with its file.
 fn paths_that_run_up(sources: &[Source], floors: &Floors) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for source in sources {
@@ -110,8 +111,9 @@ fn paths_that_run_up(sources: &[Source], floors: &Floors) -> Vec<(String, String
     found
 }
 
-/// Finds the methods that a layer adds to types of other layers, and returns each call of such a method in a lower
-/// layer. The caller then depends on the higher layer, although no path in the caller's code names that layer.
+/// Finds the methods that a layer adds to types of other layers, and returns each call of such a method in a layer
+/// below that one, with its file. The caller depends on the higher layer, although no path in the caller's code names
+/// it.
 fn calls_that_run_up(sources: &[Source], floors: &Floors) -> Vec<(String, String)> {
     let mut lowest = BTreeMap::new();
     let mut types = BTreeSet::new();

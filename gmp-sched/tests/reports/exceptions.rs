@@ -164,7 +164,7 @@ fn signal_that_a_process_sends_keeps_its_default_action() {
 /// The signal handler of a program that maps memory on its first access. If the signal is not SIGSEGV, or the page
 /// cannot be mapped, the handler ends the process with status 77.
 extern "C" fn map_page(signal: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the system passes a valid pointer, and a page fault has an address. The new page replaces nothing.
+    // SAFETY: the system passes a valid pointer, and SIGSEGV and SIGILL have an address. The new page replaces nothing.
     unsafe {
         let page = (*info).si_addr().map_addr(|address| address & !4095);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
@@ -177,7 +177,7 @@ extern "C" fn map_page(signal: c_int, info: *mut libc::siginfo_t, _: *mut libc::
 #[test]
 fn handler_that_the_program_has_installed_before_comes_first() {
     if let Some(case) = case() {
-        // SAFETY: the handler is async-signal-safe.
+        // SAFETY: zeros are a valid `sigaction`, the pointers are valid, and the handler is async-signal-safe.
         unsafe {
             let mut action: libc::sigaction = core::mem::zeroed();
             action.sa_sigaction = map_page as *const () as usize;

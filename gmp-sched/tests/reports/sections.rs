@@ -14,7 +14,7 @@ fn message(error: JoinError) -> String {
     *error.into_panic().downcast::<String>().expect("a formatted message")
 }
 
-/// Runs `body` in a G of a new scheduler, and returns the message of its panic; `None` if it does not panic.
+/// Runs `body` in a G of a scheduler of its own, and returns the message of its panic; `None` if it does not panic.
 fn panic_in_goroutine(body: fn()) -> Option<String> {
     THREADS.run(1, move || native::go(body).join()).err().map(message)
 }
