@@ -11,6 +11,7 @@ mod waits;
 use gmp_sched::native::{Threads, enter};
 
 #[expect(unsafe_code, reason = "enters the platform")]
-// SAFETY: `enter` requires that no G keeps a reference to a thread-local variable while it may move to another thread.
-// The Gs of the tests use such variables only within single calls of the standard library.
+// SAFETY: `enter` requires that no G relies on being on the same thread before and after a call that may wait or yield.
+// The Gs of the tests use thread-local variables only within single calls of the standard library, and they keep no
+// value that belongs to a thread, such as a guard of `std`, across such a call.
 pub(crate) const THREADS: Threads = unsafe { enter() };

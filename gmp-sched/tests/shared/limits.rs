@@ -19,8 +19,8 @@ use super::platform::{
 /// A duration that is longer than any test takes.
 const FOREVER: Duration = Duration::from_secs(36_000);
 
-/// Objects for which Gs wait. The test holds the locks, and nothing happens for which the other waits wait. So each
-/// wait blocks until its limit ends it.
+/// Objects for which Gs wait. The test holds the locks and a permit of the semaphore, and no event ends one of the
+/// other waits. So each wait blocks until its limit ends it.
 struct Busy {
     mutex: Mutex<u32>,
     /// This mutex is not held. The wait for the condition variable `changed` uses it.
@@ -94,8 +94,8 @@ impl Busy {
 
 const WAYS: usize = 13;
 
-/// Holds the locks of all objects, lets one G wait for each object, and calls `body` when all these Gs wait. Returns
-/// what ended each wait.
+/// Holds the locks, lets one G wait in each of the [`WAYS`], and calls `body` after these Gs have had time to begin
+/// their waits. Returns what ended each wait.
 fn all_wait(limit: impl Fn() -> (Context, Instant), body: impl FnOnce()) -> Vec<ContextError> {
     let busy = Arc::new(Busy::new());
     let held = (busy.mutex.lock(), busy.lock.write(), busy.spread.write(), busy.semaphore.acquire(1));

@@ -11,8 +11,8 @@ use gmp_sched::time::Instant;
 use super::join_all;
 use super::platform::{Condvar, JoinHandle, Mutex, ReadMostlyRwLock, RwLock, go, sleep, yield_now};
 
-/// Spawns `count` Gs, each of which calls `body` with its number. With one P, the Gs run in the order of their numbers,
-/// each until it waits or ends.
+/// Spawns `count` Gs, each of which calls `body` with its number. With one P, the Gs begin in the order of their
+/// numbers, and each runs until it waits, yields or ends, or until its slice is over.
 fn start_in_order<T: Send + 'static>(
     count: u32,
     body: impl Fn(u32) -> T + Clone + Send + 'static,

@@ -1,6 +1,6 @@
 //! The order in which waiters are served, with one P. If Go's order is deterministic, the tests expect the same order.
 //!
-//! Each test first lets a number of Gs wait, one after the other. It assumes that a G that begins to run reaches its
+//! Most tests first let a number of Gs wait, one after the other. They assume that a G that begins to run reaches its
 //! wait without being preempted, so no slice may end before the wait. On a busy computer, a slice could end after any
 //! statement. So these tests run with endless or very long slices: on threads in the process of `tests/order.rs`, and
 //! in the kernel on a machine with the option `slice_us`. The file `tests/order.rs` and the kernel's tests include this

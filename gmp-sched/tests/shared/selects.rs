@@ -83,8 +83,8 @@ fn default_is_taken_only_if_no_case_is_ready() {
 }
 shared_test!(default_is_taken_only_if_no_case_is_ready);
 
-/// A token moves between two channels. At every instant it is in at least one of them, so `default` must never be
-/// taken.
+/// A token moves between two channels. Whenever the select looks for it, at least one of the channels contains a token,
+/// so `default` must never be taken.
 fn default_is_not_taken_while_one_of_two_channels_is_ready() {
     let chans = [Chan::new(2), Chan::new(2)];
     let stop = Arc::new(AtomicBool::new(false));

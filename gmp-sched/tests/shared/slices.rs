@@ -70,13 +70,13 @@ fn two_gs_that_ready_each_other_do_not_starve_others() {
 }
 shared_test!(two_gs_that_ready_each_other_do_not_starve_others, procs = &[1]);
 
-/// Makes a coroutine and takes values from it until `done` is set, but at most [`MOST`] values. The two Gs switch to each
-/// other directly and share one slice. Returns the number of values.
+/// Makes a coroutine and takes values from it until `done` is set, but at most [`MOST`] values. The coroutine and its
+/// caller switch to each other directly and share one slice. Returns the number of values.
 fn pull_until(done: &AtomicBool) -> usize {
     pull(|yielder| while yielder.yield_value(()) {}).take(MOST).take_while(|()| !done.load(Ordering::Relaxed)).count()
 }
 
-/// When the slice that the two Gs of a coroutine share ends, other Gs run.
+/// When the slice that a coroutine shares with its caller ends, other Gs run.
 fn coroutine_does_not_starve_others() {
     let done = Arc::new(AtomicBool::new(false));
     let is_done = done.clone();
@@ -87,7 +87,7 @@ fn coroutine_does_not_starve_others() {
 }
 shared_test!(coroutine_does_not_starve_others, procs = &[1]);
 
-/// A timer fires although the two Gs of a coroutine are the only runnable ones and never leave for another G.
+/// A timer fires although a coroutine and its caller are the only runnable Gs and only switch to each other.
 fn coroutine_does_not_keep_timers_from_firing() {
     let done = Arc::new(AtomicBool::new(false));
     let is_done = done.clone();

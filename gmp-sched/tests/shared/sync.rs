@@ -1,4 +1,4 @@
-//! Tests of wait groups, of `Once` and its cells, of semaphores and of barriers.
+//! Tests of wait groups, error groups, `Once` and its cells, semaphores and barriers.
 
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;

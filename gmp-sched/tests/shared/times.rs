@@ -1,5 +1,5 @@
-//! Tests of timers, tickers and delayed functions: the rules of Go's documentation. No test measures how long an
-//! operation took. Each checks only that nothing happens early.
+//! Tests of timers, tickers and delayed functions: the rules of Go's documentation. Of times, the tests check only that
+//! nothing happens early, because anything may be late on a busy computer.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -209,7 +209,7 @@ fn select_receives_no_stale_tick() {
     let mut case = recv(&*timer);
     assert_eq!(Select::new(&mut [case.case()]).poll(), None);
     assert_eq!(Select::new(&mut [case.case()]).wait_timeout(milliseconds(1)), None);
-    // A timer that is polled in a loop, without ever entering the scheduler, fires nevertheless.
+    // The timer fires although its G only polls it in a loop and never enters the scheduler.
     timer.reset(milliseconds(1));
     while Select::new(&mut [recv(&timer).case()]).poll().is_none() {}
     assert!(!timer.stop());

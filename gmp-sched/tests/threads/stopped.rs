@@ -1,5 +1,5 @@
-//! While the world is stopped, the stopper must not leave its M. Each attempt to leave the M panics and changes
-//! nothing. Afterwards the world starts again.
+//! While the world is stopped, the G that stopped it must not block, yield or make a system call. Each attempt panics
+//! before it has changed anything, and the G can start the world afterwards. The G may spawn and ready other Gs.
 #![deny(unsafe_code)]
 
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Tests which objects belong to a bubble. Using an object from outside of its bubble, or from another bubble, panics.
+//! Tests of which objects belong to a bubble. Using such an object from outside of its bubble, or from another bubble,
+//! panics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

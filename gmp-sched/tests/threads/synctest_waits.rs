@@ -1,4 +1,5 @@
-//! Which waits in a bubble are durable. There is a test for each row of the table in `synctest`.
+//! Which waits in a bubble are durable. The tests cover the table in `synctest`, except for system calls and stops of
+//! the world.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -32,7 +33,8 @@ fn reason(scheduler: &'static Scheduler<Native>, id: u64) -> String {
 fn wake_parked(parked: &AtomicUsize) {
     // SAFETY: the commit of the G's park has stored the address of the G in `parked`, and Gs are never freed.
     let waiting = unsafe { &*std::ptr::with_exposed_provenance(parked.load(Ordering::Acquire)) };
-    // SAFETY: the G has parked, because only the commit of its park stores the address, and no other waker readies it.
+    // SAFETY: the commit of the G's park has made the G known by storing the address, and afterwards uses only statics.
+    // No other code readies the G.
     unsafe { ready::<Native>(waiting) };
 }
 
@@ -287,7 +289,7 @@ fn condvars_barriers_and_semaphores_are_durable() {
         permits
     };
     durable("semacquire", empty, |permits| permits.acquire(1).forget(), |permits| permits.release(1));
-    // The second G has to wait for the permit of the first one, which sleeps.
+    // The second call of `go` has to wait until the first G, which sleeps, releases its permit.
     let limited = |(): &()| {
         let group = ErrorGroup::<()>::with_limit(1);
         let body = || {

@@ -367,7 +367,7 @@ fn dropping_a_coroutine_that_ends_itself_does_not_end_the_caller() {
     });
 }
 
-/// The value of a call whose clone panicked must not be the result of a later call.
+/// If cloning the value of a call panics, the value must not be the result of a later call.
 #[test]
 fn call_of_a_single_flight_ends_when_cloning_its_value_panics() {
     struct Text {
@@ -391,7 +391,8 @@ fn call_of_a_single_flight_ends_when_cloning_its_value_panics() {
     });
 }
 
-/// After a panic of its function, a call that no other caller waits for is over, so the next caller shares nothing.
+/// If the function of a call panics and no other caller waits for that call, the call is over. So the next caller
+/// shares nothing.
 #[test]
 fn call_of_a_single_flight_is_not_shared_after_its_function_has_panicked() {
     THREADS.run(1, || {

@@ -50,8 +50,8 @@ fn compute() -> u8 {
     0
 }
 
-/// Calls that have to wait. The test makes them outside of the scheduler and in a system call, where waiting is not
-/// allowed.
+/// Calls that have to wait, and calls that panic wherever waiting is not allowed. The test makes them outside of the
+/// scheduler and in a system call.
 #[rustfmt::skip]
 const WAITS: &[Misuse] = &[
     ("chan send", || _ = Chan::new(0).send(1)),
@@ -221,7 +221,8 @@ fn check(name: &str, misuse: impl FnOnce(), wrong: &mut Vec<String>) {
     }
 }
 
-/// Makes every call of [`WAITS`] wait forever: holds all locks and permits, and keeps all one-time functions running.
+/// Makes the calls of [`WAITS`] that use statics wait forever: holds all locks and permits, and keeps all one-time
+/// functions running.
 fn hold_everything() {
     std::mem::forget((HELD.lock(), SHARED.write(), SPREAD.write()));
     PERMITS.acquire(1).forget();

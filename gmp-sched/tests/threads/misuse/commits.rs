@@ -1,5 +1,4 @@
-//! A commit is the function that runs after the switch away from a parking G. If it panics on the stack of another G,
-//! the process ends.
+//! A commit is the function that runs after the switch away from a parking G. If a commit panics, the process ends.
 
 use std::env;
 use std::process::Command;
