@@ -37,7 +37,8 @@ fn every_model_has_a_mutant_of_its_own() {
     assert!(models.is_empty(), "no mutant names one of these models alone as its catcher: {models:#?}");
 }
 
-/// The same for the programs that are explored. The other tests of that file check the exploration itself.
+/// For each explored program in `tests/composition.rs` there must be a mutant whose catcher is that program alone. The
+/// tests in [`EXPLORATION`] check the exploration itself, so they need no mutant.
 #[test]
 #[ignore = "run by CI"]
 fn every_explored_program_has_a_mutant_of_its_own() {

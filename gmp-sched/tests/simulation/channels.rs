@@ -1,5 +1,5 @@
-//! Channels and selects in the simulator: random programs, one for each seed. Each run records the beginning, end and
-//! result of every operation, and this history is checked afterwards. A failure shows its seed, and `GMP_SIM_SEED=17
+//! Channels and selects in the simulator: random programs, one for each seed. Some programs record operations with
+//! their beginning, end and result, and check this history afterwards. A failure shows its seed, and `GMP_SIM_SEED=17
 //! cargo test -p gmp-sched --test simulation channels::` repeats the run of seed 17.
 
 use std::collections::HashMap;
@@ -56,7 +56,7 @@ enum Done {
     Closed,
 }
 
-/// The history of all operations, each with its channel and interval.
+/// The recorded operations, each with its channel and interval. Operations that time out are not recorded.
 #[derive(Debug, Default)]
 struct History {
     clock: AtomicUsize,
@@ -73,9 +73,9 @@ impl History {
         self.events.lock().unwrap().push((channel, done, during));
     }
 
-    /// Checks that a FIFO queue of this capacity can have this history, if each operation takes effect at one instant
-    /// between its beginning and its end. This is not a complete check of linearizability, because each rule is checked
-    /// separately.
+    /// Checks rules that the history of a FIFO queue of this capacity obeys if each operation takes effect at one
+    /// instant between its beginning and its end. This is not a complete check of linearizability, because each rule is
+    /// checked separately.
     fn judge(&self, channel: usize, capacity: usize) {
         let events = self.events.lock().unwrap();
         let of_channel = || events.iter().filter(move |event| event.0 == channel).map(|event| (event.1, event.2));
@@ -289,6 +289,8 @@ fn selects_are_atomic() {
         let mut random = Random::new(seed);
         let count = 1 + random.below(3) as usize;
         let setting = Setting::new((0..count).map(|_| random.below(3) as usize));
+        // Each select of a worker has a case for `stop`. So a select that has to wait, and has no time limit, ends at
+        // the latest when `stop` is closed.
         let stop = Chan::<()>::new(0);
         let workers: Vec<_> = (0..2 + random.below(4))
             .map(|number| {
@@ -303,8 +305,6 @@ fn selects_are_atomic() {
             })
             .collect();
         // This G sends and receives without selects, so that the selects of the workers also meet plain operations.
-        // Every select of a worker also has a case for `stop`. So a select that has to wait, and has no time limit,
-        // ends at the latest when `stop` is closed.
         let partner = {
             let (setting, stop) = (setting.clone(), stop.clone());
             sim::go(move || {
@@ -380,8 +380,8 @@ fn select_once(setting: &Setting, stop: &Chan<()>, number: u64, random: &mut Ran
     assert!(results.iter().enumerate().all(|(number, &has_result)| has_result == (number == chosen)));
 }
 
-/// A token moves between two channels. At every instant it is in at least one of them, so `default` must never be
-/// taken.
+/// A token moves between two channels. Whenever the select looks for it, at least one of the channels contains a token,
+/// so `default` must never be taken.
 #[test]
 fn default_is_not_taken_while_one_of_two_channels_is_ready() {
     explore(|seed| {

@@ -147,7 +147,7 @@ fn no_wakeup_of_a_future_is_lost() {
 }
 
 /// In a system call, dropping a coroutine may not block, so the drop does not wait for the coroutine's end.
-/// Nevertheless, the coroutine runs to its end later, whether or not it had begun.
+/// Nevertheless, the coroutine runs to its end later. If it had not begun, its body is dropped instead.
 #[test]
 fn coroutine_dropped_in_a_system_call_runs_to_its_end() {
     explore(|seed| {

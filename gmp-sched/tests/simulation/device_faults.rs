@@ -1,5 +1,5 @@
-//! Gs that share a device which answers with errors, does not answer, and is reset, as the driver of a disk does it.
-//! Each request gets one answer, whatever happens to the requests of other Gs.
+//! Gs that share a device, as with the driver of a disk. The device may answer with an error or not at all, and the Gs
+//! then reset it. Each request gets one answer, whatever happens to the requests of other Gs.
 
 use std::array;
 use std::sync::{Mutex, PoisonError};
@@ -45,11 +45,11 @@ struct State {
 }
 
 struct Device {
-    /// Raised by the interrupt for the request in this place.
+    /// The signal of each place. The interrupt for the request in that place raises it.
     signals: [Signal<Sim>; PLACES],
     /// One permit for each place.
     permits: Semaphore,
-    /// No step of the simulator is done while this is locked.
+    /// The simulator takes no step while this mutex is locked.
     state: Mutex<State>,
 }
 
@@ -98,8 +98,8 @@ impl Device {
         })
     }
 
-    /// Resets the device if a request has been in flight for too long. All requests in flight are then submitted again.
-    /// A request that was submitted twice fails instead.
+    /// Resets the device if it has not answered a request for too long. All requests whose answers have not arrived are
+    /// then submitted again. A request that was submitted [`ATTEMPTS`] times fails instead.
     fn check_age(&'static self) {
         self.with(|state| {
             let now = Sim::now();
@@ -115,8 +115,8 @@ impl Device {
                     continue;
                 }
                 if request.attempts < ATTEMPTS {
-                    // The interrupt of an answer that the reset has revoked may still come. Its G must not take it for
-                    // an answer.
+                    // The interrupt of an answer that the reset has revoked may still come. The G of the request must
+                    // not take that interrupt for an answer.
                     *request = self.start(place, request.attempts + 1, random);
                 } else {
                     (request.due, request.answer) = (Some(now), Err(Failure::Silent));
@@ -182,7 +182,8 @@ impl Device {
     }
 }
 
-/// One G checks the age of the requests. The others wait only for their signals, so a raise that is lost is a deadlock.
+/// One G checks the age of the requests. The others wait only for their signals and limits. So if a raise is lost, the
+/// run does not end before the limit of steps, which is an error.
 #[test]
 fn device_that_fails_and_is_reset_answers_every_request_once() {
     explore(|seed| {
@@ -200,7 +201,7 @@ fn device_that_fails_and_is_reset_answers_every_request_once() {
         for handle in gs.into_iter().chain([hog]) {
             handle.join().unwrap();
         }
-        // The permits of requests whose limit was over come back after the late answers.
+        // If a limit has ended the wait for an answer, the permit is released only after the late answer.
         drop(device.permits.acquire(PLACES as u32));
         cancel.cancel();
         checks.join().unwrap();

@@ -77,8 +77,8 @@ fn wait_for_a_signal_ends_once_by_raise_or_deadline() {
     });
 }
 
-/// The wait is ended by the raise, by a cancellation on another M, or by a deadline. The context is freed right after
-/// the wait.
+/// The wait is ended by the raise, by a cancellation in another G, or by a deadline. The waiter drops its context right
+/// after the wait.
 #[test]
 fn wait_for_a_signal_ends_once_by_raise_deadline_or_cancellation() {
     explore(|seed| {

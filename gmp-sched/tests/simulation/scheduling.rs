@@ -1,4 +1,4 @@
-//! Tests of scheduling in the simulator. Each test runs its program with many seeds, and most programs are random.
+//! Tests of scheduling in the simulator. Most tests run their program with many seeds, and most programs are random.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -132,8 +132,8 @@ impl Scene {
     }
 }
 
-/// All Gs perform random operations at the same time. For example, they stop the world, change the number
-/// of Ps, and lock themselves to their Ms. No G runs while another has stopped the world.
+/// All Gs perform random operations at the same time. For example, they stop the world, change the number of Ps, and
+/// lock themselves to their Ms. No G runs while another has stopped the world.
 #[test]
 fn world_is_stopped_and_resized_under_load() {
     explore_with(64, |seed| {
@@ -320,8 +320,8 @@ impl Baton {
             // SAFETY: a value above 1 is the address of a G, which the commit of its park in `take` has stored. Gs are
             // never freed.
             let waiter = unsafe { &*std::ptr::with_exposed_provenance(waiter as usize) };
-            // SAFETY: the commit has stored the address, so the G has parked. The swap has removed the address, so no
-            // other caller readies the G.
+            // SAFETY: the commit of the G's park has stored the address, and uses nothing of the G afterwards. The swap
+            // has removed the address, so no other caller readies the G.
             unsafe { ready::<Sim>(waiter) };
         }
     }

@@ -44,8 +44,8 @@ fn sleeps_in_a_bubble_are_exact() {
     });
 }
 
-/// Gs of two bubbles sleep for hours, and communicate with each other and with a G outside of the bubbles. The clock of
-/// a bubble does not advance during a communication with the G outside.
+/// In each of two bubbles, Gs sleep for hours, and communicate with each other and with a G outside of the bubble. The
+/// clock of the bubble does not advance during a communication with the G outside.
 #[test]
 fn channels_from_outside_hold_the_clock_of_a_bubble() {
     fn client(seed: u64, requests: sim::Sender<u64>, answers: sim::Receiver<u64>) {
