@@ -1,4 +1,4 @@
-//! Mutants that only a run with real context switches reveals.
+//! Mutants that no model catches, but a run in the simulator or a property test does.
 
 use super::Catcher::{Properties, Simulation};
 use super::{Mutant, mutant};
