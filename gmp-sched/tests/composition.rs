@@ -29,9 +29,9 @@
 //! The other programs have not been explored completely. In particular, `stopping_and_starting_the_world` did not end
 //! within 26 minutes. In the release profile, it has 2,000 states with no switch, 49,000 with one and 448,000 with two.
 //!
-//! Each test prints the number of states, and fails if there are fewer than about half as many as in this table, which
-//! `cargo test -p gmp-sched --test composition -- --nocapture` measured in the test profile (`opt-level` 1). The number
-//! depends on the code that the compiler generates; see `sim::exhaustive`.
+//! Each test prints the number of states, and fails if there are fewer than about half as many as in this table. `cargo
+//! test -p gmp-sched --test composition -- --nocapture` measured these numbers in the test profile (`opt-level` 1).
+//! They depend on the code that the compiler generates; see `sim::exhaustive`.
 //!
 //! | program | switches | ticks | states |
 //! |---|---|---|---|

@@ -1,6 +1,6 @@
-//! Safe code can name the `Cpu` type of a thread by inference, so the functions that change what a CPU runs, halt it, or
-//! turn its interrupts on or off must not be safe. With interrupts off, safe code could switch to another G, which could
-//! not be preempted.
+//! Safe code can name the `Cpu` type of a thread by inference. So the functions that change what a CPU runs, halt a
+//! CPU, or turn its interrupts on or off must not be safe. With interrupts off, safe code could switch to another G,
+//! which could not be preempted.
 
 use gmp_sched::kthread::{Cpu, Thread};
 use gmp_sched::time::Instant;

@@ -164,9 +164,9 @@ fn timers_fire_in_time_during_a_system_call() {
     });
 }
 
-/// There are more Gs than Ps, and each G makes one short system call after the other. sysmon sees a new call at each
-/// pass, so no call seems to last. All Gs run nevertheless, because the slice ends: then sysmon retakes the P, or the G
-/// gives way when its call returns.
+/// There are more Gs than Ps, and each G makes one short system call after the other. sysmon finds a new call at each
+/// check, so it retakes no P because of the length of a call. All Gs run nevertheless, because the slice ends: then
+/// sysmon retakes the P, or the G gives way when its call returns.
 #[test]
 fn system_calls_in_a_row_end_with_the_slice() {
     for seed in 0..100 {

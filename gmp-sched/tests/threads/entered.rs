@@ -4,6 +4,7 @@ use gmp_sched::native::{Threads, enter};
 
 #[expect(unsafe_code, reason = "enters the platform")]
 // SAFETY: `enter` requires that no G relies on being on the same thread before and after a call that may wait or yield.
-// The Gs of the tests use thread-local variables only within single calls of the standard library or while they are
-// locked to a thread, and they keep no value that belongs to a thread, such as a guard of `std`, across such a call.
+// The Gs of the tests use thread-local variables only within single calls of the standard library, or while they are
+// locked to a thread. They keep no value that belongs to a thread, such as a guard of a lock of `std`, across a call
+// that may wait or yield.
 pub(crate) const THREADS: Threads = unsafe { enter() };

@@ -2,10 +2,10 @@
 //!
 //! The parent module has a module `platform` with the aliases of one platform and what else differs between platforms.
 //!
-//! Each program ends, whatever its Gs do to each other: a wait has a limit, unless what it waits for is certain to
-//! happen (a G ends, a timer fires, or a lock of which no guard is leaked is unlocked). The Gs drop handles and guards
-//! anywhere, leave a lock locked, close channels, panic, and call functions that must not be called in a system call.
-//! The drops of many values panic.
+//! Each program ends, whatever its Gs do to each other. The reason is that a wait has a limit, unless the G waits for
+//! something that is certain to happen: another G ends, a timer fires, or a lock that is never leaked is unlocked. The
+//! Gs drop handles and guards anywhere, leave a lock locked, close channels, panic, and call functions that must not be
+//! called in a system call. The drops of many values panic.
 
 mod bubbles;
 mod children;
