@@ -7,16 +7,17 @@
 //!                                                   └▶ HPET
 //! ```
 //!
-//! Each table contains its own length and a checksum. All numbers come from the firmware, so they may be wrong. This
-//! module reads no byte behind the end of a table, no table of more than [`MAX_TABLE_BYTES`], and no more than
-//! [`MAX_TABLES`] tables.
+//! Each table contains its own length and a checksum. All numbers come from the firmware, so they may be wrong. At each
+//! address of a table, this module first reads a header of 36 bytes. It reads the rest of a table only if the table has
+//! at most [`MAX_TABLE_BYTES`], and reads no byte behind the end. A search for a table tries at most [`MAX_TABLES`]
+//! addresses of the root table.
 
 use core::fmt;
 use core::str;
 
 /// The largest length of a table, in bytes. The largest tables of real computers are DSDTs, of less than a megabyte.
 pub const MAX_TABLE_BYTES: usize = 16 << 20;
-/// The largest number of tables of a root table.
+/// The largest number of addresses of the root table that a search for a table tries.
 pub const MAX_TABLES: usize = 256;
 
 /// The length of the header that all tables have.
@@ -27,11 +28,12 @@ const REVISION: usize = 8;
 
 /// The first bytes of the root pointer.
 const ROOT_POINTER: &[u8] = b"RSD PTR ";
-/// The length of the root pointer in ACPI 1.0. A first checksum covers these bytes, also in later versions.
+/// The length of the root pointer in ACPI 1.0. The first checksum covers only these bytes, also in later versions.
 const SHORT_ROOT_POINTER_BYTES: usize = 20;
 /// The length of the root pointer in later versions.
 const ROOT_POINTER_BYTES: usize = 36;
-/// The first revision that has the long root pointer, and the first FADT that has the fields for 64 bits.
+/// The first revision of the root pointer that has the longer form, and the first revision of the FADT that has fields
+/// for addresses of 64 bits.
 const ACPI_2: u8 = 2;
 
 /// The name of a table, its first four bytes.
@@ -69,9 +71,9 @@ impl fmt::Display for Signature {
 pub enum TableError {
     /// The root pointer is not where the boot loader says, or it is damaged.
     RootPointer,
-    /// There is no such table.
+    /// There is no such table. Addresses at which no header can be read do not count.
     Missing(Signature),
-    /// The table is at an address where no memory can be read.
+    /// The header of the table can be read, but not the whole table.
     Unreadable(Signature),
     /// The table is shorter than its header, or longer than [`MAX_TABLE_BYTES`].
     Length(Signature, u32),
@@ -114,7 +116,7 @@ impl<'m, M: PhysicalMemory> Tables<'m, M> {
     /// Finds the tables by the root pointer, which is at the physical address `root_pointer`.
     ///
     /// # Errors
-    /// If the root pointer or the root table is damaged.
+    /// If the root pointer is damaged, or if the root table is missing or damaged.
     pub fn find(memory: &'m M, root_pointer: u64) -> Result<Self, TableError> {
         let valid = |length| {
             let bytes = memory.physical_bytes(root_pointer, length)?;
@@ -148,7 +150,7 @@ impl<'m, M: PhysicalMemory> Tables<'m, M> {
     /// Returns the firmware's byte code: the content of the DSDT, after its header.
     ///
     /// # Errors
-    /// If the table cannot be used.
+    /// If the FADT has no address of a DSDT, or if there is no DSDT at that address, or if it is damaged.
     pub fn byte_code(&self, fadt: &Fadt) -> Result<&'m [u8], TableError> {
         let missing = TableError::Missing(Signature::DSDT);
         let table = table(self.memory, fadt.dsdt.ok_or(missing)?, Signature::DSDT)?.ok_or(missing)?;
@@ -156,7 +158,8 @@ impl<'m, M: PhysicalMemory> Tables<'m, M> {
     }
 }
 
-/// Returns the table at `address`, or `None` if that is a table with another signature, or no memory that can be read.
+/// Returns the table at `address`. Returns `None` if no header can be read there, or if the header has another
+/// signature. Returns an error if the table is damaged.
 fn table<M: PhysicalMemory>(memory: &M, address: u64, signature: Signature) -> Result<Option<&[u8]>, TableError> {
     let Some(header) = memory.physical_bytes(address, HEADER_BYTES).filter(|header| header.starts_with(&signature.0))
     else {
@@ -169,17 +172,18 @@ fn table<M: PhysicalMemory>(memory: &M, address: u64, signature: Signature) -> R
     if sum(table) == 0 { Ok(Some(table)) } else { Err(TableError::Checksum(signature)) }
 }
 
-/// Returns the sum of all bytes. It is 0 if the checksum, which is one of them, is right.
+/// Returns the sum of all bytes, modulo 256. The sum of a table is 0 if its checksum, which is one of its bytes, is
+/// right.
 fn sum(bytes: &[u8]) -> u8 {
     bytes.iter().fold(0, |sum, &byte| sum.wrapping_add(byte))
 }
 
-/// Returns the number of 32 bits at `offset`, or `None` if the table ends before.
+/// Returns the number of 32 bits at `offset`, or `None` if the table ends before the end of the number.
 fn word(table: &[u8], offset: usize) -> Option<u32> {
     table.get(offset..)?.first_chunk().map(|&bytes| u32::from_le_bytes(bytes))
 }
 
-/// Returns the number of 64 bits at `offset`, or `None` if the table ends before.
+/// Returns the number of 64 bits at `offset`, or `None` if the table ends before the end of the number.
 fn long_word(table: &[u8], offset: usize) -> Option<u64> {
     table.get(offset..)?.first_chunk().map(|&bytes| u64::from_le_bytes(bytes))
 }
@@ -204,8 +208,8 @@ impl Fadt {
     /// Reads the table, which begins with its header.
     pub fn read(table: &[u8]) -> Self {
         let is_extended = table.get(REVISION).is_some_and(|&revision| revision >= ACPI_2);
-        // Newer tables have a second field for each register and each table, with an address of 64 bits. It counts if
-        // it is not zero.
+        // Newer tables have a second field for each register and each table, with an address of 64 bits. If the second
+        // field is not zero, it replaces the first one.
         let register = |extended: usize, port: usize| {
             let (space, address) = (table.get(extended), long_word(table, extended + GENERIC_ADDRESS));
             match space.zip(address).filter(|&(_, address)| is_extended && address != 0) {
@@ -227,7 +231,8 @@ impl Fadt {
     }
 }
 
-/// The offset of the address in a *generic address structure* (ACPI 6.5, 5.2.3.2). Its first byte is the address space.
+/// The offset of the address in a *generic address structure* (ACPI 6.5, 5.2.3.2). The first byte of the structure is
+/// the address space.
 const GENERIC_ADDRESS: usize = 4;
 /// The address spaces: memory and I/O ports.
 const MEMORY: u8 = 0;
@@ -303,7 +308,7 @@ mod tests {
             &mut self.bytes[start..start + length]
         }
 
-        /// Makes the checksum of a table right again.
+        /// Makes the checksum of a table, or both checksums of the root pointer, right again.
         fn correct(&mut self, table: usize) {
             let bytes = self.table_mut(table);
             let (part, at) = if table == POINTER { (SHORT_ROOT_POINTER_BYTES, 8) } else { (bytes.len(), CHECKSUM) };
@@ -384,7 +389,7 @@ mod tests {
         firmware.correct(POINTER);
         assert!(firmware.table(Signature::FADT).is_ok());
         assert_eq!(firmware.table(Signature::HPET).unwrap_err(), TableError::Missing(Signature::HPET));
-        // In ACPI 1.0 there is nothing behind the first 20 bytes.
+        // In ACPI 1.0 the root pointer has only 20 bytes.
         firmware.table_mut(POINTER)[15] = 0;
         firmware.correct(POINTER);
         firmware.bytes.truncate(firmware.bytes.len() - 16);
@@ -462,11 +467,12 @@ mod tests {
             for _ in 0..random.usize(1..6) {
                 let table = random.usize(..=POINTER);
                 let bytes = firmware.table_mut(table);
-                // The header, and the first fields, are changed more often than the rest.
+                // The header, and especially its first 12 bytes, is changed more often than the rest of a table.
                 let end = [bytes.len(), HEADER_BYTES.min(bytes.len()), 12][random.usize(..3)];
                 let value = [random.u8(..), random.u8(..4), 0xff][random.usize(..3)];
                 bytes[random.usize(..end)] = value;
-                // Without this, nearly every change would only make the checksum wrong.
+                // If the checksums were not corrected, nearly every changed table would be rejected because of its
+                // checksum, before any other field is used.
                 if random.u32(..8) != 0 {
                     firmware.correct(table);
                 }

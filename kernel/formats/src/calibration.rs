@@ -167,7 +167,7 @@ pub fn measure(reference: Reference, clocks: &mut impl Clocks, ns: u64) -> Resul
         idle_reads = 0;
         let ticks = next.time_stamp.wrapping_sub(last.time_stamp);
         if next.timer == 0 {
-            // The timer has reached zero during a pause, so the number of its counts is unknown.
+            // The timer has reached zero, for example during a pause, so the number of its counts is unknown.
             clocks.start_timer();
             last = clocks.read();
             continue;
@@ -260,13 +260,13 @@ pub enum Source<S> {
 /// Chooses among the rates that different references have measured, and the rate of the time stamp counter that the
 /// processor states (CPUID leaves 0x15 and 0x16). The references are in the order of preference.
 ///
-/// Chooses the first measurement that agrees with the stated rate, or that agrees with a later measurement. A measurement
-/// that agrees with neither may be wrong, and so may the stated rate. So if there is no such measurement, chooses the
+/// Looks at one measurement after the other. If a measurement agrees with the stated rate, chooses this measurement. If
+/// it agrees with an earlier one, chooses the earlier one. Measurements after that are not made. A measurement that
+/// agrees with nothing may be wrong, and so may the stated rate. So if no measurement agrees with anything, chooses the
 /// stated rate, and if the processor states none, the first measurement. A single measurement, without a stated rate,
 /// is chosen as it is.
 ///
-/// Returns `None` if there is no measurement. `measurements` is advanced only as far as necessary, and at most
-/// [`MAX_REFERENCES`] times.
+/// Returns `None` if there is no measurement. Uses at most the first [`MAX_REFERENCES`] measurements.
 pub fn choose<S>(
     measurements: impl IntoIterator<Item = (S, Rates)>,
     stated_hz: Option<u64>,

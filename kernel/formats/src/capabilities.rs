@@ -15,9 +15,9 @@ const HEADER_BYTES: usize = 64;
 /// The largest number of capabilities in a configuration space. Each takes at least four bytes.
 pub const MOST: usize = (SPACE_BYTES - HEADER_BYTES) / 4;
 
-/// The offset of the word whose upper half is the status, and the bit of this word that is set if there are
-/// capabilities.
+/// The offset of the word whose upper half is the status.
 const STATUS: u8 = 4;
+/// The bit of the word at [`STATUS`] that is set if there are capabilities.
 const HAS_CAPABILITIES: u32 = 1 << 20;
 /// The offset of the word whose lowest byte is the offset of the first capability.
 const FIRST: u8 = 0x34;
@@ -36,11 +36,13 @@ const VIRTIO_BYTES_AT_LEAST: u8 = 16;
 pub enum Malformed {
     /// The list is a cycle.
     Endless,
-    /// A capability is in the header, or extends past the end of the configuration space.
+    /// A capability is in the header, or a vendor-specific capability begins less than 20 bytes before the end of the
+    /// configuration space.
     Outside,
 }
 
-/// A capability: where it begins, and the four bytes with which it begins, without the offset of the next capability.
+/// A capability: its offset, and its first four bytes except the second one, which is the offset of the next
+/// capability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Capability {
     offset: u8,
@@ -51,8 +53,8 @@ struct Capability {
     kind: u8,
 }
 
-/// Returns the first capabilities of the list, at most one more than [`MOST`]. Like virtio-drivers, takes an offset of a
-/// next capability that is in the header or not aligned for the end of the list.
+/// Returns the first capabilities of the list, at most one more than [`MOST`]. The list ends at a capability whose
+/// offset of the next capability is in the header or is not a multiple of 4. virtio-drivers ends the list there, too.
 fn capabilities(read: &impl Fn(u8) -> u32) -> impl Iterator<Item = Capability> {
     let has_any = read(STATUS) & HAS_CAPABILITIES != 0;
     let mut next = has_any.then(|| read(FIRST).to_le_bytes()[0] & !0b11);
@@ -76,7 +78,8 @@ fn word(capability: u8, at: u8) -> Option<u8> {
 /// capabilities without a check for overflow. So its functions may be called only if this function returns `Ok`.
 ///
 /// # Errors
-/// If the list is a cycle, or if a capability is in the header or a virtio capability extends past the end of the space.
+/// If the list is a cycle, if a capability is in the header, or if a vendor-specific capability begins less than 20
+/// bytes before the end of the space.
 pub fn check(read: impl Fn(u8) -> u32) -> Result<(), Malformed> {
     if capabilities(&read).count() > MOST {
         return Err(Malformed::Endless);
@@ -119,8 +122,9 @@ pub struct Structure {
 }
 
 impl Structure {
-    /// Reads the capability that describes a structure. If there are several, reads the first, as virtio-drivers does.
-    /// Returns `None` if there is none.
+    /// Reads the capability that describes a structure of type `kind`. Skips capabilities that are too short for this
+    /// type. If there are several, reads the first, as virtio-drivers does. Returns `None` if there is none, or if it
+    /// extends past the end of the configuration space.
     pub fn find(read: impl Fn(u8) -> u32, kind: Kind) -> Option<Self> {
         let least = if kind == Kind::Notify { VIRTIO_BYTES } else { VIRTIO_BYTES_AT_LEAST };
         let is_wanted = |found: &Capability| found.id == VENDOR && found.kind == kind as u8 && found.length >= least;
@@ -135,7 +139,8 @@ impl Structure {
     }
 
     /// Returns the position of the structure in its BAR of `bar_bytes` bytes. Returns `None` if a part of the structure
-    /// is outside of the BAR, or if its end does not fit in 32 bits, because virtio-drivers computes the end.
+    /// is outside of the BAR. Also returns `None` if the end of the structure does not fit in 32 bits, because
+    /// virtio-drivers computes the end in 32 bits.
     #[must_use]
     pub fn range(self, bar_bytes: usize) -> Option<Range<usize>> {
         self.offset.checked_add(self.bytes)?;
@@ -156,20 +161,20 @@ impl Structure {
 /// The table of a device's MSI-X vectors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MessageTable {
-    /// The offset of the register that controls MSI-X in the configuration space.
+    /// The offset in the configuration space of the word whose upper half is the register that controls MSI-X.
     pub control: u8,
     /// The number of the BAR with the table.
     pub bar: u8,
-    /// Number of entries.
+    /// The number of entries.
     pub entries: u16,
     /// The offset of the table in the BAR.
     offset: u32,
 }
 
 impl MessageTable {
-    /// The bits of the first word of the capability that contain the number of entries minus one: their position, and
-    /// their mask after the word has been shifted.
+    /// The position of the bits of the capability's first word that contain the number of entries minus one.
     const SIZE_SHIFT: u32 = 16;
+    /// The mask of these bits, after the word has been shifted by `SIZE_SHIFT`.
     const SIZE: u32 = 0x7ff;
     /// The bits of the second word of the capability that contain the number of the BAR. The other bits contain the
     /// offset of the table.
@@ -190,8 +195,8 @@ impl MessageTable {
         })
     }
 
-    /// Returns the position of an entry in the BAR of `bar_bytes` bytes. Returns `None` if there is no such entry, or if
-    /// it is not inside of the BAR.
+    /// Returns the position of an entry in the BAR of `bar_bytes` bytes. Returns `None` if there is no such entry, or
+    /// if the entry is not inside of the BAR.
     #[must_use]
     pub fn entry(self, number: u16, bar_bytes: usize) -> Option<Range<usize>> {
         let offset = usize::try_from(self.offset).ok()?.checked_add(usize::from(number) * Self::ENTRY_BYTES)?;
@@ -199,7 +204,7 @@ impl MessageTable {
     }
 }
 
-/// Returns the range of `bytes` bytes from `offset` on. Returns `None` if it is not inside of the `whole` bytes.
+/// Returns the range of `bytes` bytes from `offset` on. Returns `None` if this range is not inside of `0..whole`.
 #[must_use]
 pub fn part(whole: usize, offset: usize, bytes: usize) -> Option<Range<usize>> {
     let end = offset.checked_add(bytes)?;
@@ -215,8 +220,8 @@ mod tests {
     /// A configuration space.
     type Space = [u8; SPACE_BYTES];
 
-    /// Returns a closure that reads a configuration space like the hardware: the lowest two bits of the offset do not
-    /// count.
+    /// Returns a closure that reads a configuration space like the hardware: the lowest two bits of the offset are
+    /// ignored.
     fn reader(space: Space) -> impl Fn(u8) -> u32 {
         move |offset| {
             let offset = usize::from(offset & !0b11);
@@ -252,7 +257,7 @@ mod tests {
         space
     }
 
-    /// The space of [`qemu`] in which the word at `offset` is changed.
+    /// Returns a closure that reads the space of [`qemu`], in which the word at `offset` is replaced by `word`.
     fn qemu_but(offset: usize, word: u32) -> impl Fn(u8) -> u32 {
         let mut space = qemu();
         put_word(&mut space, offset, word);
@@ -315,7 +320,7 @@ mod tests {
             put(&mut space, offset.into(), &[VENDOR, 0, 0, 1]);
             let result = if is_inside { Ok(()) } else { Err(Malformed::Outside) };
             assert_eq!(check(reader(space)), result, "{offset:#x}");
-            // Other capabilities may end there.
+            // The ends of other capabilities are not checked.
             space[usize::from(offset)] = 1;
             assert_eq!(check(reader(space)), Ok(()), "{offset:#x}");
         }
@@ -374,7 +379,7 @@ mod tests {
         assert_eq!(doorbell(0x1000, 4, 0x400), None);
         assert_eq!(doorbell(0x1000, 2, 0x7ff), Some(0xffe..0x1000));
         assert_eq!(doorbell(0x1000, 3, 1), None);
-        // With 32 bits, this product would be 0.
+        // The product of the multiplier and `notify_off` is 0 if it is computed with 32 bits.
         assert_eq!(doorbell(0x1000, 0x8000_0000, 2), None);
         assert_eq!(doorbell(u32::MAX, u32::MAX, u16::MAX), None);
         let odd = Structure::find(qemu_but(0x78, 1), Kind::Notify).unwrap();

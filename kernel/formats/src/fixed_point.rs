@@ -71,8 +71,8 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..1_000_000 {
             // The factor converts ticks of a clock into nanoseconds. The clock has any rate between 10 MHz and 10 GHz.
-            // `ns` is any moment of ten years.
             let factor = Factor::new(random.u64(10_000_000..10_000_000_000), 1_000_000_000);
+            // This is any moment of ten years.
             let ns = random.u64(..10 * YEAR_NS);
             let ticks = factor.convert_back(ns);
             assert!(factor.convert(ticks) >= ns, "{factor:?} {ns}");

@@ -2,10 +2,10 @@
 //! from the configuration space of devices. It also contains computations and state machines of the kernel that need no
 //! hardware, such as that of the watchdog. The tests of this crate need no hardware either.
 //!
-//! The kernel itself is tested in a virtual machine, which does not have every mode of every device: QEMU's TCG has no
-//! x2APIC and no TSC-deadline timer. So the code for these two is in this crate, where it is tested without them. The
-//! code accesses their registers through the trait [`Bus`](local_apic::Bus). The kernel implements `Bus` with the
-//! hardware, and the tests of this crate implement `Bus` with a recorder.
+//! The kernel itself is tested in a virtual machine, which does not have every mode of every device: the TCG of QEMU
+//! 7.2 has no x2APIC and no TSC-deadline timer. So the code for these two is in this crate, where it is tested without
+//! them. The code accesses their registers through the trait [`Bus`](local_apic::Bus). The kernel implements `Bus` with
+//! the hardware, and the tests of this crate implement `Bus` with a recorder.
 //!
 //! - [`acpi`]: how the firmware's tables are found, and what is in two of them.
 //! - [`calibration`]: how the rates of the clocks are measured.

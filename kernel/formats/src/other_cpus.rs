@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selection {
     boot: u32,
-    /// Whether the boot CPU has been in the list.
+    /// Whether [`takes`](Self::takes) has been called with the id of the boot CPU.
     has_listed_boot: bool,
     /// How many more CPUs can be selected.
     room: usize,
@@ -27,8 +27,9 @@ impl Selection {
         Self { boot, has_listed_boot: false, room: most.saturating_sub(1), unreachable: 0, surplus: 0 }
     }
 
-    /// Whether to start the CPU with this APIC id, which is the next one in the firmware's list. `is_in_reach` is whether
-    /// the local APIC can address it.
+    /// Returns whether to start the CPU with this APIC id, which is the next one in the firmware's list. `is_in_reach`
+    /// is whether the local APIC can address this CPU. Counts the CPU if it is left out. The boot CPU is neither
+    /// started nor counted.
     pub fn takes(&mut self, id: u32, is_in_reach: bool) -> bool {
         if id == self.boot {
             self.has_listed_boot = true;
@@ -144,7 +145,7 @@ mod tests {
     #[test]
     fn cpus_out_of_reach_take_no_room() {
         assert_eq!(select(0, 3, &[0, 300, 255, 1, 2, 3]), ([1, 2].into(), 2, 1));
-        // The boot CPU is used although it could not be addressed by another CPU.
+        // The boot CPU does not count as left out, although no other CPU could address it.
         assert_eq!(select(300, 3, &[0, 300, 1]), ([0, 1].into(), 0, 0));
     }
 

@@ -2,10 +2,11 @@
 //!
 //! A *series* consists of ticks that found preemption off, and between which preemption was never on. How does a tick
 //! know that preemption was never on since the last one? The first tick of a series requests a switch, which stays
-//! pending while preemption is off. As soon as preemption is on again, the CPU makes the pending switch, which ends the
-//! series. So if the next tick still finds a switch pending, preemption was never on between the two ticks.
+//! pending while preemption is off. As soon as preemption is on again, the CPU ends the series and makes the pending
+//! switch. So if the next tick still finds a switch pending, preemption was never on between the two ticks.
 //!
-//! The CPU to which a series belongs changes it, in its timer interrupt and at its switches. Other CPUs read it.
+//! Only the CPU to which a series belongs changes the series: in its timer interrupt, at its switches, and when it
+//! becomes idle. Other CPUs read the series.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
@@ -51,14 +52,14 @@ impl PinSeries {
         Duration::from_nanos(self.longest.load(Ordering::Relaxed))
     }
 
-    /// Ends the series without a record of its length. Called when the CPU switches threads, because each thread has
-    /// pins of its own.
+    /// Ends the series without a record of its length. Called when the CPU begins to run another thread or becomes
+    /// idle, because each thread has pins of its own.
     pub fn forget(&self) {
         self.since.store(NEVER, Ordering::Relaxed);
     }
 
     /// Ends the series at `now`, if there is one, and records its length if it is the longest so far. Called when
-    /// preemption is on and a switch is pending.
+    /// preemption is turned on while a switch is pending, and by [`tick`](Self::tick) if the tick finds preemption on.
     pub fn end(&self, now: u64) {
         let since = self.since.load(Ordering::Relaxed);
         if since != NEVER {
@@ -72,8 +73,9 @@ impl PinSeries {
     #[must_use]
     pub fn tick(&self, is_off: bool, is_pending: bool, now: u64) -> bool {
         if !is_off {
-            // If the last tick found preemption off, this tick has come after preemption was turned on, and before the
-            // pending switch. The switch finds no series of ticks any more, so its length is recorded here.
+            // If there is a series, preemption was turned on after its last tick, but the series was not ended then.
+            // The usual reason is that this tick has come between the last unpin and the pending switch. The switch
+            // will find no series, so the length is recorded here.
             self.end(now);
             return false;
         }

@@ -1,8 +1,8 @@
 //! How to turn the computer off by ACPI (ACPI 6.5, 7.4.2.6 and 16.1.6): "soft-off", sleep state S5.
 //!
 //! The values to write to the control registers are in the object `\_S5` of the firmware's byte code (AML). In practice
-//! this object is a constant package of small numbers, so it can be read without an AML interpreter. If it has another
-//! form, the computer stays on.
+//! this object is a constant package of small numbers, so it can be read without an AML interpreter. If the object has
+//! another form, the computer stays on.
 
 /// The sleep types for soft-off: the values for the type fields of the two PM1 control registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,8 +98,9 @@ mod tests {
         for (code, a, b) in [
             (&b"\x08\\_S5_\x12\x0a\x04\x0a\x07\x0a\x06\x00\x00"[..], 7, 6),
             (b"\x08_S5_\x12\x08\x04\x01\x00\x00\x00", 1, 0),
-            // The length of the first package takes two bytes. The second package has only one element.
+            // The length of this package takes two bytes.
             (b"\x08_S5_\x12\x48\x00\x02\x0a\x05\x01", 5, 1),
+            // This package has only one element.
             (b"\x08_S5_\x12\x04\x01\x0a\x05", 5, 0),
         ] {
             assert_eq!(find(code), Some(SleepTypes { a, b }), "{code:x?}");

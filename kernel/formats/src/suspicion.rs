@@ -13,20 +13,23 @@
 //! Each CPU has two suspicions: that interrupts are off for too long, and that preemption is off for too long. In the
 //! picture, "off" and "on" refer to interrupts in the first suspicion, and to preemption in the second.
 //!
-//! At each check the watchdog reads a number, the *mark*. If interrupts (or preemption) were on at any moment since the
-//! last check, the mark has changed. But the mark of a virtual CPU also stays the same while the host does not run that
-//! CPU. So the watchdog asks the CPU, at each later check, whether interrupts (or preemption) are off. The watchdog
-//! reports the CPU after [`ANSWERS`] confirmations. A *prompt* confirmation counts as [`PROMPT_WEIGHT`] confirmations.
+//! At each check the watchdog reads a number, the *mark*: the number of interrupts that the CPU has taken, or the time
+//! of the first tick that found preemption off. If the mark has changed, interrupts (or preemption) were on at some
+//! moment since the last check. If it has not changed, they were probably off. But the mark of a virtual CPU also stays
+//! the same while the host does not run that CPU. So when the mark has not changed for [`LIMIT`], the watchdog asks the
+//! CPU whether interrupts (or preemption) are off. At each later check that finds a confirmation, the watchdog asks
+//! again. It reports the CPU after [`ANSWERS`] confirmations. A *prompt* confirmation counts as [`PROMPT_WEIGHT`]
+//! confirmations.
 //!
 //! The many confirmations prevent false reports on a slow host. If the host stops the CPU for a long time at each
-//! access to a device, the CPU can answer only once per access, because it makes progress between two answers. Such an
-//! answer is usually late, so it counts once. If all answers in a critical section are late, and the section makes
-//! fewer than [`ANSWERS`] accesses, the CPU is not reported.
+//! access to a device, the CPU answers about once per access, and makes progress between two answers. Such an answer is
+//! usually late, so it counts once. If all answers in a critical section are late, and the section makes fewer than
+//! [`ANSWERS`] accesses, the CPU is not reported.
 //!
-//! An answer is prompt if it comes within [`PROMPT`], which shows that the CPU was running when it was asked. The
-//! checks are 50 ms apart, so the number of prompt answers shows roughly for how long the CPU has really run with
-//! interrupts (or preemption) off. A CPU that is stuck is reported on every host, but later if it gets a small share of
-//! the host's time.
+//! An answer is prompt if it comes within [`PROMPT`], which shows that the CPU was running when it was asked. While a
+//! CPU is suspected, the checks are 50 ms apart, so the number of prompt answers shows roughly for how long the CPU has
+//! really run with interrupts (or preemption) off. A CPU that is stuck is reported on every host, but later if it gets
+//! a small share of the host's time.
 
 /// For how long interrupts (or preemption) must be off before the CPU is suspected, in ns.
 pub const LIMIT: u64 = 1_000_000_000;
@@ -281,8 +284,9 @@ mod tests {
     /// takes the interrupts that are pending. The host runs the CPU for a slice, and then not for a while, and so on.
     struct VirtualCpu {
         seed: u64,
-        /// `slice` is the length of a slice, and `pause` is the average time between two slices.
+        /// The length of a slice.
         slice: u64,
+        /// The average time between two slices.
         pause: u64,
         /// The time that the CPU needs for a section. `u64::MAX` means for ever.
         section: u64,
@@ -290,8 +294,9 @@ mod tests {
         left: u64,
         /// The number of sections so far.
         mark: u64,
-        /// `start` is the start of the current or next slice. `now` is the time until which the CPU has been simulated.
+        /// The start of the current or next slice.
         start: u64,
+        /// The time until which the CPU has been simulated.
         now: u64,
         asked_at: Option<u64>,
         answer: Option<Answer>,

@@ -72,9 +72,10 @@ impl<B: Bus> LocalApic<B> {
                 self.write(Register::CommandLow, low);
             }
             Mode::X2Apic => {
-                // The interrupted CPU must see everything that this CPU has written to memory before. A write to a
-                // model-specific register of the x2APIC may overtake those writes (SDM 11.12.3), so a fence comes
-                // first. In xAPIC mode the command is itself a write to memory, and is ordered after those writes.
+                // The receivers of the command must see everything that this CPU has written to memory before the
+                // command. A write to a model-specific register of the x2APIC may overtake those writes (SDM 11.12.3),
+                // so a fence comes first. In xAPIC mode the command is itself a write to memory, and is ordered after
+                // those writes.
                 self.bus.fence();
                 self.bus.write_msr(msr(Register::CommandLow), u64::from(id) << 32 | u64::from(low));
             }

@@ -55,7 +55,7 @@ impl<B: Bus> LocalApic<B> {
         self.bus.write_msr(TSC_DEADLINE, time_stamp.max(1));
     }
 
-    /// Stops the timer.
+    /// Stops the timer. `mode` must be the timer's mode.
     #[inline]
     pub fn stop_timer(&self, mode: TimerMode) {
         match mode {
