@@ -147,9 +147,9 @@ impl Buffers {
         for piece in self.data(offset, rest.len()) {
             let (part, others) = rest.split_at_mut(piece.memory.len());
             before_shared_read(piece.start(), part.len());
-            // SAFETY: the piece is in a buffer. `part` is other memory, because there are no references to buffers. The
-            // copy makes no reference to the buffer. So if the device wrongly changes these bytes meanwhile, only the
-            // copied data is wrong.
+            // SAFETY: the piece is in a buffer, and is as long as `part`. `part` is other memory, because there are no
+            // references to buffers. The copy makes no reference to the buffer. So if the device wrongly changes these
+            // bytes meanwhile, only the copied data is wrong.
             unsafe { ptr::copy_nonoverlapping(piece.start(), part.as_mut_ptr(), part.len()) };
             rest = others;
         }
@@ -163,7 +163,8 @@ impl Buffers {
         let mut rest = from;
         for piece in self.data(offset, rest.len()) {
             let (part, others) = rest.split_at(piece.memory.len());
-            // SAFETY: the piece is in a buffer. `part` is other memory, because there are no references to buffers.
+            // SAFETY: the piece is in a buffer, and is as long as `part`. `part` is other memory, because there are no
+            // references to buffers.
             unsafe { ptr::copy_nonoverlapping(part.as_ptr(), piece.start(), part.len()) };
             rest = others;
         }
@@ -227,13 +228,13 @@ impl Pieces {
         self.list.len()
     }
 
-    /// Returns the pieces, each with whether the device writes it.
+    /// Returns the pieces. The second value of each pair is whether the device writes the piece.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Piece, bool)> {
         self.list.iter().enumerate().map(|(index, &piece)| (piece, index >= self.read))
     }
 
-    /// Returns memory with room for a descriptor of each piece. It is the beginning of a page, and it belongs to the
-    /// request like the pieces themselves.
+    /// Returns memory with room for a descriptor of each piece. This memory begins at the beginning of a page, and
+    /// belongs to the request like the pieces themselves.
     pub(crate) fn table(&self) -> Piece {
         self.table
     }
@@ -249,7 +250,7 @@ impl Pieces {
     pub(crate) fn status(&self) -> u8 {
         before_shared_read(self.status_address().as_ptr(), 1);
         // SAFETY: the byte is in a buffer, whose memory is initialised and never freed. The read is volatile, because
-        // the device may change it.
+        // the device may change the byte.
         unsafe { self.status_address().read_volatile() }
     }
 }

@@ -34,11 +34,11 @@ const RESET_READS: usize = 10_000;
 /// Why a device could not be set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpenError {
-    /// There is no memory for the device's queue and buffers.
+    /// There is no memory for a queue and a buffer.
     OutOfMemory,
     /// The device does not support virtio 1, or its configuration makes no sense or keeps changing while it is read.
     NotSupported,
-    /// The device does not confirm a reset, or refuses the features or the queue.
+    /// The device does not confirm a reset, refuses the features, or has no queue that the driver can use.
     Refused,
 }
 
@@ -127,8 +127,9 @@ impl<H: Hal, T: Transport> Device<H, T> {
     }
 
     /// Resets the device, and submits the requests in flight again, each in its queue. The caller must then notify the
-    /// device of all queues. `queues` are all queues of the device, in the order of their numbers. A request that has
-    /// been submitted twice is not submitted again, but passed to `ended`, with the number of its queue.
+    /// device of all queues. Does nothing if the device is broken already. `queues` are all queues of the device, in
+    /// the order of their numbers. A request that has been submitted twice is not submitted again, but passed to
+    /// `ended`, with the number of its queue.
     ///
     /// It is safe to submit a write again. The device may have written the data already, but writing the same data
     /// twice has the same result as writing it once, at the later time. The data of another write to the same sectors
@@ -136,7 +137,7 @@ impl<H: Hal, T: Transport> Device<H, T> {
     ///
     /// The device is broken afterwards if it does not confirm the reset, if its features or properties have changed, or
     /// if it refuses a queue ([`Failure::Gone`]). If the device is broken, the caller must call [`Queue::take_failed`]
-    /// for each queue.
+    /// for each queue until it returns `None`.
     ///
     /// # Panics
     /// If `queues` are not the queues of this device.

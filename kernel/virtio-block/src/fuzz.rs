@@ -18,8 +18,8 @@ enum Writes {
 }
 
 /// Runs the driver with a device that may write anything anywhere in the shared memory between two steps of the driver.
-/// Checks that each request is answered exactly once, and that no other memory changes. Also checks that no buffer is
-/// lost unless the device is broken.
+/// Checks that each request is answered at most once, and stays in flight until then. Checks that no other memory
+/// changes. Also checks that no buffer is lost unless the device is broken.
 fn device_does_anything(writes: Writes, steps: u64, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut left = steps;
@@ -40,9 +40,10 @@ fn device_does_anything(writes: Writes, steps: u64, seed: u64) {
         races::set(is_racing.then(|| random.fork()));
         let most = device.device.properties().max_segments;
         let buffers: usize = device.queues.iter().map(Queue::free_buffers).sum();
-        // `held` contains the buffers that the test has taken, in one list for each queue. `waiting` contains the
-        // number of buffers of each request that was submitted and is not answered yet.
+        // The buffers that the test has taken, in one list for each queue.
         let mut held: Vec<Vec<Buffers>> = device.queues.iter().map(|_| Vec::new()).collect();
+        // `waiting` contains the number of buffers of each request that was submitted and is not answered yet. `next`
+        // is the owner of the next request.
         let (mut waiting, mut next) = (BTreeMap::new(), 0);
         let answer = |completion: Completion<u64>, waiting: &mut BTreeMap<u64, usize>, held: &mut Vec<Buffers>| {
             let count = waiting.remove(&completion.owner).expect("an answer to a request");
@@ -112,7 +113,8 @@ fn device_does_anything(writes: Writes, steps: u64, seed: u64) {
 }
 
 fn random_settings(random: &mut fastrand::Rng) -> Settings {
-    // The driver reads a few words when it opens a device, and again when it resets the device.
+    // The driver reads the configuration, which has only a few words, when it opens a device and when it resets a
+    // device. So `one_of` is small in some cases.
     let races = (random.u32(..4) == 0).then(|| Races {
         random: random.fork(),
         one_of: [4, 20, 200][random.usize(..3)],

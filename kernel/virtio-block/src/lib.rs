@@ -56,15 +56,15 @@
 //!
 //! # A device in software
 //!
-//! The module [`software`] is the device's half, for a disk in memory that answers at times which are the same in every
-//! run.
+//! The module [`software`] is the device's half, for a disk in memory. If its requests come at the same times in two
+//! runs, its answers come at the same times, too.
 //!
-//! No function of this crate blocks. Only [`Device::open`] uses the heap and calls [`Hal::dma_alloc`]. A reset uses the
-//! memory of the queues again.
+//! No function of this crate blocks, except that [`AnswerSlot::wait_for_answer`] waits by a function of its caller.
+//! Only [`Device::open`] uses the heap and calls [`Hal::dma_alloc`]. A reset uses the memory of the queues again.
 //!
 //! [`Hal::dma_alloc`]: virtio_drivers::Hal::dma_alloc
 
-// The unit tests use the device of the other tests, which needs the standard library.
+// The unit tests use the fake device of the tests in `tests/device`, which needs the standard library.
 #![cfg_attr(not(test), no_std)]
 #![cfg_attr(test, expect(redundant_imports, reason = "other builds need these imports"))]
 #![deny(unsafe_code)]
@@ -99,8 +99,8 @@ mod races;
 #[path = "../tests/device/rig.rs"]
 mod rig;
 
-/// Called before each read of memory that the device may write: of a number of bytes at an address. In the unit tests,
-/// the device writes here.
+/// Called before each read of memory that the device may write. The arguments are the address and the number of bytes
+/// that are read. In the unit tests, the fake device writes to the memory in this function.
 #[cfg(not(test))]
 #[inline(always)]
 const fn before_shared_read(_: *const u8, _: usize) {}

@@ -65,8 +65,8 @@ pub struct Properties {
 }
 
 impl Properties {
-    /// Reads the configuration of a device with these negotiated features. Returns `None` if the configuration keeps
-    /// changing, or makes no sense.
+    /// Reads the configuration of a device with these negotiated features. Returns `None` if the device is a legacy
+    /// device, or if the configuration cannot be read, keeps changing, or makes no sense.
     pub(crate) fn read(transport: &impl Transport, features: u64) -> Option<Self> {
         if features & VERSION_1 == 0 {
             return None;
@@ -118,7 +118,8 @@ impl Properties {
         bytes.div_ceil(self.segment_bytes).max(1)
     }
 
-    /// Whether the device offers `request`, and the request consists of whole blocks within the device.
+    /// Whether the device offers `request`, and the request consists of whole blocks within the device and is not too
+    /// long.
     pub(crate) fn allows(&self, request: Request) -> bool {
         let (sector, bytes) = match request {
             Request::Flush => return self.has_cache,

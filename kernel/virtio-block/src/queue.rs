@@ -23,8 +23,8 @@ const ATTEMPTS: u8 = 2;
 pub struct Refused {
     /// The buffers of the request.
     pub buffers: Buffers,
-    /// Why the request was not submitted. `Unsupported` is also the reason if the request extends past the end of the
-    /// device, or if the buffers have no room for it.
+    /// Why the request was not submitted. `Unsupported` is also the reason if the request is too long, does not consist
+    /// of whole blocks within the device, or does not fit into the buffers.
     pub reason: Failure,
 }
 
@@ -54,7 +54,7 @@ struct InFlight<W> {
 /// each request, and returned with its answer.
 pub struct Queue<H: Hal, W> {
     device: DeviceId,
-    /// Dropped only after the device has been reset, because until then the device accesses the memory of the queue.
+    /// Dropped only after the device has been reset, because until then the device may access the memory of the queue.
     ring: ManuallyDrop<Ring<H>>,
     /// The requests in flight. The index of a request is its token, the number by which the device names it.
     in_flight: Vec<Option<InFlight<W>>>,
@@ -64,7 +64,7 @@ pub struct Queue<H: Hal, W> {
     /// The free buffers. The vector has room for all buffers, so it never grows.
     free: Vec<Buffer>,
     /// Empty lists, each for the buffers of one request. The queue has as many lists as buffers, because a request
-    /// takes at least one buffer. The lists of requests in flight are not in this vector.
+    /// takes at least one buffer. The lists that contain buffers are not in this vector.
     lists: Vec<Buffers>,
     /// The number of buffers that are never used again, because the device may still access them.
     abandoned: usize,
@@ -121,7 +121,7 @@ impl<H: Hal, W> Queue<H, W> {
         Ok(())
     }
 
-    /// Adds a buffer. [`reserve`](Self::reserve) was called with the number of buffers that are added.
+    /// Adds a buffer. The caller has called [`reserve`](Self::reserve), and adds no more buffers than it has reserved.
     pub(crate) fn add_buffer(&mut self, buffer: Buffer) {
         self.free.push(buffer);
     }
@@ -207,8 +207,9 @@ impl<H: Hal, W> Queue<H, W> {
     /// Submits a request. The caller must then notify the device. `now` is the time, in a unit of the caller.
     ///
     /// # Errors
-    /// If the device does not offer the request, the request extends past the end of the device, the buffers have no
-    /// room for it, or the device is broken. The queue always has room for a request that has its buffers (see `room`).
+    /// If the device does not offer the request, the request is too long or does not consist of whole blocks within the
+    /// device, the buffers have no room for the request, or the device is broken. The queue always has room for a
+    /// request that has its buffers (see `room`).
     pub fn submit(&mut self, request: Request, buffers: Buffers, owner: W, now: u64) -> Result<(), Refused> {
         if let Some(reason) = self.broken {
             return Err(Refused { buffers, reason });
@@ -223,8 +224,8 @@ impl<H: Hal, W> Queue<H, W> {
 
     fn add(&mut self, mut in_flight: InFlight<W>) -> Result<(), InFlight<W>> {
         let pieces = in_flight.buffers.prepare(in_flight.request);
-        // SAFETY: this function puts the buffers into the table of requests in flight. There nothing accesses them
-        // until `complete` has taken the request or `Device::reset` has reset the device.
+        // SAFETY: this function puts the buffers into the table of requests in flight. Nothing accesses buffers in that
+        // table until `complete` has taken the request or `Device::reset` has reset the device.
         let Some(token) = (unsafe { self.ring.add(&pieces) }) else { return Err(in_flight) };
         self.in_flight[usize::from(token)] = Some(in_flight);
         Ok(())

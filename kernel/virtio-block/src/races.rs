@@ -1,5 +1,5 @@
-//! A device that writes to the shared memory while a function of the driver runs: between any two of its reads of this
-//! memory.
+//! A device that writes to the shared memory while a function of the driver runs: between any two reads of this memory
+//! by the function.
 
 #![expect(unsafe_code, reason = "writes to memory that the driver accesses, too")]
 
@@ -13,7 +13,7 @@ std::thread_local! {
 }
 
 /// From now on, the device writes between the reads of the driver on this thread, until the next call with `None`. Some
-/// devices write before most of the reads, others rarely, so that many requests succeed before.
+/// devices write before half of the reads, others more rarely, so that many requests succeed before a write.
 pub(crate) fn set(random: Option<fastrand::Rng>) {
     RANDOM.set(random.map(|mut random| {
         let one_of = [2, 8, 32, 128][random.usize(..4)];
@@ -28,11 +28,11 @@ pub(crate) fn before_shared_read(address: *const u8, bytes: usize) {
         let Some((random, one_of)) = random else { return };
         let memory = Memory::shared(address.addr() as u64, bytes).expect("the driver reads only shared memory");
         if random.u32(..*one_of) == 0 {
-            // SAFETY: the byte is in the memory that the driver is about to read. It is allocated.
+            // SAFETY: the byte is in the memory that the driver is about to read. This memory is allocated.
             let byte = unsafe { memory.add(random.usize(..bytes)) };
-            // Most values are small, because only small ones can be those of requests in flight.
+            // Most values are small, because the tokens of the requests in flight are usually small numbers.
             let value = if random.u32(..4) == 0 { random.u8(..) } else { random.u8(..4) };
-            // SAFETY: the driver has no reference to the memory.
+            // SAFETY: the byte is in allocated memory, and the driver has no reference to this memory.
             unsafe { byte.write_volatile(value) };
         }
     });

@@ -43,14 +43,16 @@ use crate::protocol::INDIRECT;
 pub(crate) const MAX_ENTRIES: usize = 256;
 /// The smallest number of entries of a queue.
 const MIN_ENTRIES: usize = 16;
-/// The number of entries for each buffer of a queue without indirect descriptors. A request with one buffer takes two
-/// entries: what the device reads, and what it writes. Each further buffer takes one entry.
+/// In a queue without indirect descriptors, this number of entries is available for each buffer. A request with one
+/// buffer takes two entries: for the piece that the device reads, and for the piece that it writes. Each further buffer
+/// takes one entry.
 const BUFFER_ENTRIES: usize = 2;
 
-/// Flags of descriptors: another descriptor follows; the device writes to the memory; the memory is a table of
-/// descriptors.
+/// The flag of a descriptor that another descriptor follows.
 pub(crate) const NEXT: u16 = 1;
+/// The flag of a descriptor whose memory the device writes.
 pub(crate) const WRITABLE: u16 = 2;
+/// The flag of a descriptor whose memory is a table of descriptors.
 pub(crate) const TABLE: u16 = 4;
 
 /// A descriptor, as the device reads it. The fields are in little endian, as on the processors that this driver runs
@@ -75,14 +77,14 @@ struct Used {
 /// The size of a table of descriptors for the largest number of pieces.
 pub(crate) const TABLE_BYTES: usize = MAX_PIECES * size_of::<Descriptor>();
 
-/// Returns the offset of the available ring: two words, flags and index, and a word for each entry. It ends with a word
-/// that is not used.
+/// Returns the offset of the available ring. The ring consists of 16-bit words: flags, an index, one word for each
+/// entry, and a last word that is not used.
 fn available_offset(entries: usize) -> usize {
     entries * size_of::<Descriptor>()
 }
 
-/// Returns the offset of the used ring: two words, flags and index, and its entries. It ends with a word that is not
-/// used.
+/// Returns the offset of the used ring. The ring consists of two 16-bit words (flags and an index), an entry of type
+/// [`Used`] for each entry of the queue, and a last word that is not used.
 fn used_offset(entries: usize) -> usize {
     (available_offset(entries) + (entries + 3) * size_of::<u16>()).next_multiple_of(align_of::<Used>())
 }
@@ -111,7 +113,8 @@ impl<H: Hal> Memory<H> {
     }
 
     /// Fills the memory with zeros. The writes are volatile, so the compiler does not move them behind the writes to
-    /// registers by which the device gets the memory again. It could otherwise see the indices of the old queue.
+    /// registers by which the device gets the memory again. Otherwise the device could see the indices of the old
+    /// queue.
     fn clear(&self) {
         for offset in (0..Self::pages(self.entries) * PAGE_SIZE).step_by(size_of::<u64>()) {
             // SAFETY: the memory is valid and aligned, and there are no references to it.
@@ -132,9 +135,10 @@ impl<H: Hal> Memory<H> {
         pointer
     }
 
-    /// Returns the index of the ring at `offset`. It follows a word with flags.
+    /// Returns the index of the ring at `offset`. The index is the second word of the ring.
     fn index(&self, offset: usize) -> &AtomicU16 {
-        // SAFETY: the memory is valid as long as `self`, and is aligned. Both sides access an index only as a whole.
+        // SAFETY: the memory is valid as long as `self`, and is aligned. While the device has the queue, both sides
+        // access an index only as a whole.
         unsafe { AtomicU16::from_ptr(self.at::<u16>(offset + 2).as_ptr()) }
     }
 
@@ -147,8 +151,8 @@ impl<H: Hal> Memory<H> {
 
 impl<H: Hal> Drop for Memory<H> {
     fn drop(&mut self) {
-        // SAFETY: the memory came from `dma_alloc`, with this number of pages. The owner of a ring drops the ring only
-        // after the device has been reset.
+        // SAFETY: the memory came from `dma_alloc`, with this number of pages. A ring is dropped only if the device
+        // never got the memory, or after the device has been reset.
         unsafe { H::dma_dealloc(self.address, self.start, Self::pages(self.entries)) };
     }
 }
@@ -164,8 +168,9 @@ pub(crate) struct Ring<H: Hal> {
     /// The first free descriptor, if there is one.
     free: u16,
     free_count: usize,
-    /// How many requests were added and taken, modulo 2^16.
+    /// How many requests were added, modulo 2^16.
     added: u16,
+    /// How many completed requests were taken, modulo 2^16.
     taken: u16,
 }
 
@@ -282,7 +287,8 @@ impl<H: Hal> Ring<H> {
             let next = if is_last { 0 } else { index as u16 + 1 };
             // SAFETY: the table has room for as many descriptors as a request can have pieces.
             let at = unsafe { table.memory.cast::<Descriptor>().add(index) };
-            // SAFETY: the table is the beginning of a page, so it is aligned, and there are no references to it.
+            // SAFETY: the table is in a buffer, so its memory is valid. The table begins at the beginning of a page, so
+            // it is aligned. There are no references to it.
             unsafe { at.write_volatile(Descriptor { next, ..descriptor }) };
         }
         let bytes = (pieces.count() * size_of::<Descriptor>()) as u32;
@@ -323,7 +329,8 @@ impl<H: Hal> Ring<H> {
     }
 }
 
-/// Returns the descriptors of a request, without the numbers of the next ones. The last one is marked.
+/// Returns the descriptors of a request, without the numbers of the next ones. The second value of each pair is whether
+/// the descriptor is the last one.
 fn descriptors(pieces: &Pieces) -> impl Iterator<Item = (Descriptor, bool)> {
     let last = pieces.count() - 1;
     pieces.iter().enumerate().map(move |(index, (Piece { memory, address }, is_written))| {

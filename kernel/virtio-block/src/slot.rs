@@ -10,19 +10,21 @@
 //! ```
 //!
 //! A lock guards the mail, so each step is atomic. The caller looks for the answer before it parks, and a wakeup that
-//! comes between the two makes the park return at once. So the answer is found whether it arrives before or after.
+//! comes between the two makes the park return at once. So the caller finds the answer whether the answer arrives
+//! before or after the park begins.
 //!
-//! If a limit ends the wait, the request stays in flight. The new owner of the slot calls [`AnswerSlot::forsake`], and waits
-//! without a thread. If the handler has taken the thread before, the answer is in the mail already, and the new owner
-//! finds it before it waits. The thread is then woken although it does not wait for this answer any more. So threads
-//! and signals may be woken without a reason, and those who wait look into the mail again.
+//! If a limit ends the wait, the request stays in flight. The new owner of the slot calls [`AnswerSlot::forsake`], and
+//! waits without a thread. If the handler has taken the thread before, the answer is in the mail already, and the new
+//! owner finds the answer before it parks. The thread is then woken although it does not wait for this answer any more.
+//! So a thread or a signal may be woken without a reason. Hence a waiter looks into the mail again after each wakeup.
 //!
-//! The tests in `tests/slot.rs` explore all orders of these steps.
+//! The tests in `tests/slot.rs` explore all orders of these steps with at most two preemptions.
 
 /// What a slot contains, guarded by the slot's lock. `T` is a thread, `A` an answer.
 #[derive(Debug)]
 pub struct Mail<T, A> {
-    /// The thread that waits for the answer. `None` if the caller waits without a thread, and when the answer is there.
+    /// The thread that waits for the answer. `None` if the caller waits without a thread, and after the answer has
+    /// arrived.
     pub thread: Option<T>,
     /// The answer, from its arrival until the caller takes it.
     pub answer: Option<A>,
@@ -41,20 +43,20 @@ pub trait AnswerSlot {
     /// An answer.
     type Answer;
 
-    /// Calls `act` with the mail of the slot, which is locked meanwhile. No interrupt handler runs on this CPU meanwhile.
+    /// Calls `act` with the mail of the slot. Meanwhile the mail is locked, and no interrupt handler runs on this CPU.
     fn with_mail<R>(&self, act: impl FnOnce(&mut Mail<Self::Thread, Self::Answer>) -> R) -> R;
 
-    /// Wakes whoever waits for the answer: this thread, or the caller that waits without a thread. The next park then
-    /// returns at once, also one that begins later. Callable from interrupt handlers.
+    /// Wakes the waiter for the answer: `thread`, or if this is `None`, the caller that waits without a thread. If the
+    /// waiter has not parked yet, its next park returns at once. Callable from interrupt handlers.
     fn wake(&self, thread: Option<Self::Thread>);
 
-    /// Prepares the slot for a request, before this is submitted. `thread` will wait for the answer, or the caller will
-    /// wait without a thread.
+    /// Prepares the slot for a request, before the request is submitted. `thread` is the thread that will wait for the
+    /// answer, or `None` if the caller will wait without a thread.
     fn prepare(&self, thread: Option<Self::Thread>) {
         self.with_mail(|mail| *mail = Mail { thread, answer: None });
     }
 
-    /// Puts the answer into the slot, and wakes whoever waits for it. Callable from interrupt handlers.
+    /// Puts the answer into the slot, and wakes the waiter. Callable from interrupt handlers.
     fn deliver_answer(&self, answer: Self::Answer) {
         let thread = self.with_mail(|mail| {
             mail.answer = Some(answer);
@@ -63,12 +65,12 @@ pub trait AnswerSlot {
         self.wake(thread);
     }
 
-    /// Wakes whoever waits, so that this looks whether its limit is over. Callable from interrupt handlers.
+    /// Wakes the waiter, so that it checks whether its limit is over. Callable from interrupt handlers.
     fn interrupt_wait(&self) {
         self.wake(self.with_mail(|mail| mail.thread));
     }
 
-    /// No thread waits for the answer any more. The new owner of the slot waits without a thread.
+    /// Records that no thread waits for the answer any more, because the new owner of the slot waits without a thread.
     fn forsake(&self) {
         self.with_mail(|mail| mail.thread = None);
     }

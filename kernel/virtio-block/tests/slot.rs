@@ -1,6 +1,6 @@
 //! loom models of the wait for an answer: a thread that blocks against the interrupt that brings the answer, and a
-//! cancellation against both. Each model explores all orders of the steps. A lost wakeup is a deadlock, which loom
-//! reports.
+//! cancellation against both. Each model explores all orders of the steps with at most two preemptions. A lost wakeup
+//! is a deadlock, which loom reports.
 //!
 //! Each model also runs with a slot in which one step is wrong, and must then fail.
 
@@ -42,15 +42,15 @@ enum Mutant {
     None,
     /// The handler wakes the thread before the answer is in the mail.
     WakesBeforeTheAnswer,
-    /// The handler reads the thread and puts the answer in two steps.
+    /// The handler reads the thread and puts the answer in two steps instead of one.
     TakesTheThreadApart,
-    /// The new owner of the slot waits without telling the handler.
+    /// The new owner of the slot waits without a call of `forsake`.
     KeepsTheThread,
     /// A cancellation wakes nobody.
     CancelsSilently,
 }
 
-/// A thread is the number of its token. The last token is that of a caller without a thread.
+/// A slot. Threads are represented by the numbers of their tokens. The last token is that of a caller without a thread.
 struct Model {
     mail: Mutex<Mail<usize, u32>>,
     tokens: [Token; 3],

@@ -56,7 +56,7 @@ pub(super) struct Rings {
     completed: u16,
 }
 
-/// Reads the value at `address`, which consists of integers. Returns `None` if it is not in shared memory.
+/// Reads the value at `address`, which consists of integers. Returns `None` if the address is not in shared memory.
 fn load<M: SharedMemory, T: Copy>(address: PhysAddr) -> Option<T> {
     // SAFETY: `at` returns memory that may be read. Only integers are read, so every content is valid.
     M::at(address, size_of::<T>()).map(|memory| unsafe { memory.cast::<T>().read_unaligned() })
@@ -97,7 +97,7 @@ impl Rings {
     }
 
     /// Returns the memory of the request whose first descriptor is `head`: what the device reads, and what it writes.
-    /// Returns `None` if a piece is not shared memory, or there are too many pieces.
+    /// Returns `None` if a piece is not shared memory, a descriptor is not in its table, or there are too many pieces.
     pub(super) fn pieces<M: SharedMemory>(&self, head: u16) -> Option<[Pieces; 2]> {
         let first = descriptor::<M>(self.descriptors, head % self.entries)?;
         if first.flags & TABLE == 0 {
@@ -134,7 +134,8 @@ impl Pieces {
         let mut into = into;
         self.for_each(offset, into.len(), |piece, bytes| {
             let (part, rest) = core::mem::take(&mut into).split_at_mut(bytes);
-            // SAFETY: the piece is shared memory, which is never a part of a slice, so it does not overlap `part`.
+            // SAFETY: `piece` is valid for `bytes` bytes, as is `part`. The piece is shared memory, which is never a
+            // part of a slice, so it does not overlap `part`.
             unsafe { part.as_mut_ptr().copy_from_nonoverlapping(piece.as_ptr(), bytes) };
             into = rest;
         });
@@ -145,7 +146,8 @@ impl Pieces {
         let mut from = from;
         self.for_each(offset, from.len(), |piece, bytes| {
             let (part, rest) = from.split_at(bytes);
-            // SAFETY: the piece is shared memory, which is never a part of a slice, so it does not overlap `part`.
+            // SAFETY: `piece` is valid for `bytes` bytes, as is `part`. The piece is shared memory, which is never a
+            // part of a slice, so it does not overlap `part`.
             unsafe { piece.as_ptr().copy_from_nonoverlapping(part.as_ptr(), bytes) };
             from = rest;
         });

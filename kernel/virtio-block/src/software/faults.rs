@@ -8,7 +8,7 @@ const ONE_OF: u64 = 16;
 /// What the device does wrong with a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// It says that it has written nothing, not even the status. This is so although the data has been transferred.
+    /// It reports that it has written nothing, not even the status, although the data has been transferred.
     Short,
     /// It completes a request that does not exist, in place of this one.
     WrongId,
@@ -26,7 +26,7 @@ pub struct Faults {
     fault: Option<Fault>,
     /// The number of the only request with the fault. `None` if such requests are chosen at random.
     only: Option<u64>,
-    /// How many requests the device has taken from its queues.
+    /// How many requests the device has taken from its queues. Not counted if no request has a fault.
     taken: u64,
     random: Random,
 }

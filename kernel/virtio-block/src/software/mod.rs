@@ -1,5 +1,5 @@
-//! A virtio block device in software. Its content is memory, and each request is answered after the time that a
-//! [model of a disk](Latency) says. The driver uses it like any other device, through the same queues.
+//! A virtio block device in software. Its content is memory, and each request is answered after the time that a [model
+//! of a disk](Latency) determines. The driver uses it like any other device, through the same queues.
 //!
 //! The owner of the device calls its functions at the right times. When the driver notifies the device of a queue:
 //!
@@ -206,7 +206,7 @@ impl<M: SharedMemory> SoftwareDevice<M> {
             return None;
         }
         work.writable.write(work.writable.bytes() - 1, &[work.status]);
-        // The push cannot fail, because the driver has no buffers for more requests.
+        // The push cannot fail: the driver has at most `MAX_BUFFERS` buffers, so no more requests are in flight.
         let _ = self.pending.push(Pending { timer, ..work.pending });
         Some(work.pending.due)
     }

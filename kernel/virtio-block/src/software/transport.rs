@@ -81,7 +81,7 @@ impl<A: Access> Transport for Connection<A> {
         ENTRIES.into()
     }
 
-    /// Does nothing: the owner of the device is notified in another way.
+    /// Does nothing, because the driver notifies the owner of the device in another way.
     fn notify(&mut self, _: u16) {}
 
     fn get_status(&self) -> DeviceStatus {
@@ -99,7 +99,7 @@ impl<A: Access> Transport for Connection<A> {
     }
 
     fn queue_set(&mut self, queue: u16, size: u32, descriptors: PhysAddr, available: PhysAddr, used: PhysAddr) {
-        // The size is not zero, and at most `ENTRIES`.
+        // The driver never sets a size of zero, or one above `ENTRIES`.
         let rings = Rings::new(size as u16, descriptors, available, used);
         self.0.access(|device| device.set_queue(queue, Some(rings)));
     }

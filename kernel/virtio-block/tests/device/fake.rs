@@ -117,7 +117,7 @@ struct Queue {
     descriptors: u64,
     available: u64,
     used: u64,
-    /// The number of requests that the device has taken from the queue.
+    /// The number of requests that the device has taken from the queue, modulo 2^16.
     taken: u16,
     completed: u16,
 }
@@ -147,7 +147,8 @@ const WRITABLE: u16 = 2;
 const TABLE: u16 = 4;
 
 fn peek<T: Copy>(address: u64) -> Option<T> {
-    // SAFETY: `shared` has checked that the memory is allocated. The read needs no alignment.
+    // SAFETY: `shared` has checked that the memory is allocated. The read needs no alignment. Every content is valid,
+    // because `T` is an integer in all calls.
     Memory::shared(address, size_of::<T>()).map(|memory| unsafe { memory.cast::<T>().read_unaligned() })
 }
 
@@ -166,8 +167,8 @@ fn descriptor(table: u64, entries: u16, index: u16) -> Option<Descriptor> {
 }
 
 /// Follows the chain that begins with the descriptor `head` of a table. Returns its memory: what the device may read,
-/// and then what it may write. Returns `None` if a descriptor is not in the table, if the device may write a piece
-/// before one that it may read, or if the chain has no end.
+/// and then what it may write. Returns `None` if a descriptor is not in the table or refers to another table, if the
+/// device may write a piece before one that it may read, or if the chain is longer than the table.
 fn chain(table: u64, entries: u16, head: u16) -> Option<[Chain; 2]> {
     let (mut chains, mut index) = ([Chain::default(), Chain::default()], head);
     for _ in 0..entries {
@@ -201,8 +202,8 @@ impl Queue {
         if flags & TABLE == 0 {
             return chain(self.descriptors, self.entries, head);
         }
-        // A table is not a piece of memory that is followed by others or written, it consists of whole descriptors,
-        // and it has at most as many as the queue.
+        // No descriptor follows that of a table, and the device does not write the table. The table consists of whole
+        // descriptors, and has at most as many as the queue has entries.
         (flags == TABLE && bytes.is_multiple_of(16) && bytes / 16 <= self.entries.into()).then_some(())?;
         chain(address, (bytes / 16) as u16, 0)
     }
@@ -243,7 +244,7 @@ impl Chain {
         for &(address, bytes) in &self.0 {
             let (part, others) = rest.split_at(bytes.min(rest.len()));
             if let Some(into) = Memory::shared(address, part.len()) {
-                // SAFETY: `shared` has checked that the memory is allocated.
+                // SAFETY: `shared` has checked that the memory is allocated. `part` is other memory.
                 unsafe { into.copy_from_nonoverlapping(part.as_ptr(), part.len()) };
             }
             rest = others;
@@ -272,8 +273,8 @@ impl State {
         self.settings.set_configuration(new);
     }
 
-    /// Executes one request. Returns the number of written bytes that the device reports, or `None` if the request is
-    /// malformed.
+    /// Executes one request. Returns the number of written bytes that the device reports. Returns `None` if the request
+    /// is malformed or extends past the end of the content.
     fn serve(&mut self, queue: &Queue, head: u16) -> Option<u32> {
         let [input, output] = queue.pieces(head)?;
         // Garbage in the descriptors could otherwise exhaust the memory of the test.

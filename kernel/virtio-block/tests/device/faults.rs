@@ -27,8 +27,8 @@ fn device_that_makes_no_sense_is_refused() {
     }
 }
 
-/// The device has two configurations, which differ in every word. It changes from one to the other between any two reads
-/// of a word, and announces this. The driver uses one of them as a whole, or gives up.
+/// The device has two configurations, which differ in every word. At random, it changes from one to the other before
+/// the driver reads a word, and announces this. The driver uses one configuration as a whole, or gives up.
 #[test]
 fn configuration_that_changes_while_it_is_read_is_never_mixed() {
     let other =

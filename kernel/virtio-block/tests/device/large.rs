@@ -63,7 +63,8 @@ fn limits_of_the_device_are_kept() {
         let properties = device.device.properties();
         assert_eq!((properties.max_segments, properties.segment_bytes), (buffers, bytes), "{case:?}");
         let (most, block) = (buffers * bytes, block_bytes as usize);
-        // The fake device fails a request that exceeds its limits. It counts a request without data as one piece.
+        // The fake device fails a request that exceeds its limits. It also counts the header, so with a limit of 0
+        // pieces it fails every request.
         if max_segments != Some(0) {
             for bytes in [block, bytes, most - block, most].into_iter().filter(|&bytes| bytes != 0) {
                 write_and_read(&mut device, 8, bytes, most as u64);

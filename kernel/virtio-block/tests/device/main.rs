@@ -128,8 +128,8 @@ fn little_memory_means_fewer_requests_at_once() {
 fn number_of_queues_depends_on_device_and_caller_and_memory() {
     let all = usize::MAX;
     // Each case begins with three numbers that are given: the queues of the device, the queues that the caller can use,
-    // and the buffers for which there is memory. The last two numbers are expected: the queues, and the buffers of
-    // each.
+    // and the buffers for which the caller permits memory. The last two numbers are expected: the queues, and the
+    // buffers of each.
     let cases = [
         (1, 8, all, 1, 256),
         (2, 8, all, 2, 128),

@@ -159,8 +159,8 @@ impl Queues {
     }
 }
 
-/// A G waits for as many buffers as a queue has, while Gs on both CPUs take one buffer at a time, again and again, from
-/// both queues. Returns how many buffers of its queue the others got after it had begun to wait.
+/// A G waits for as many buffers as a queue has, while other Gs take one buffer at a time, again and again, from both
+/// queues. Returns how many buffers of its queue the other Gs got after it had begun to wait.
 fn overtakers_of_a_large_request(seed: u64) -> usize {
     const ALL: u32 = 4;
     let queues: &'static Queues = Box::leak(Box::new(Queues([Semaphore::new(ALL), Semaphore::new(ALL)])));
@@ -175,7 +175,8 @@ fn overtakers_of_a_large_request(seed: u64) -> usize {
                 let taken = Arc::clone(&taken);
                 sim::go(move || {
                     let mut random = fastrand::Rng::with_seed(seed << 8 | g);
-                    // Without the end after many rounds, a large request that is overtaken for ever would hang.
+                    // The number of rounds is limited. Otherwise the test would hang if the large request were
+                    // overtaken for ever.
                     for _ in 0..1_000 {
                         let (queue, _permit) = queues.admit(g as usize % 2, 1);
                         if queue == 0 && waits.load(Ordering::SeqCst) {
