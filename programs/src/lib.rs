@@ -17,8 +17,9 @@ use core::fmt;
 use ext4_view::{Ext4, Ext4Error, Ext4Read};
 use kernel::disk::{Disk, DiskAccess, DiskError, disks};
 
-/// The offset in bytes of the magic number in an ext2, ext3 or ext4 file system, and the magic number itself.
+/// The offset in bytes of the magic number in an ext2, ext3 or ext4 file system.
 const MAGIC_OFFSET: u64 = 1080;
+/// The magic number of these file systems.
 const MAGIC: [u8; 2] = [0x53, 0xef];
 
 /// A disk, as the source of a file system. A G that waits for the disk parks, and its M runs other Gs.

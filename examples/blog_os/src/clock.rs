@@ -42,7 +42,7 @@ pub fn init() {
     START.store(start, Relaxed);
 }
 
-/// Nanoseconds since [`init`]. Monotonic; callable from interrupt handlers.
+/// Returns the nanoseconds since [`init`]. Monotonic; callable from interrupt handlers.
 pub fn nanoseconds() -> u64 {
     let ticks = counter() - START.load(Relaxed);
     ((u128::from(ticks) * u128::from(RATE.load(Relaxed))) >> 32) as u64

@@ -5,7 +5,7 @@
 //! | program | what |
 //! |---|---|
 //! | `src/bin/cooperative.rs` | one CPU, no interrupts: a G runs until it waits or yields |
-//! | `src/bin/preemptive.rs` | a timer (PIT, by the PIC) ends time slices, and the idle CPU halts |
+//! | `src/bin/preemptive.rs` | a timer (PIT, through the PIC) ends time slices, and the idle CPU halts |
 //!
 //! `cargo run --bin cooperative` in this folder builds the first program and boots it in QEMU. The guide
 //! `gmp_sched::porting` describes what the scheduler requires of each part.
@@ -34,7 +34,7 @@ global_asm!(
 
 /// Turns the computer off, through the ACPI port of QEMU's machine `pc`.
 pub fn power_off() -> ! {
-    // SAFETY: writing to this port has no other effect.
+    // SAFETY: the only effect of this write is to turn the computer off.
     unsafe { Port::<u16>::new(0x604).write(0x2000) };
     halt()
 }

@@ -29,7 +29,8 @@ static HEAP: Area<{ 8 * MIB }> = Area(UnsafeCell::new([0; 8 * MIB]));
 #[global_allocator]
 static ALLOCATOR: Heap = Heap { used: AtomicUsize::new(0) };
 
-// SAFETY: each allocation gets a range of `HEAP` that no other allocation gets.
+// SAFETY: each allocation gets a range of `HEAP` that no other allocation gets, and that is aligned as the layout
+// requires.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let bytes = layout.size() + layout.align() - 1;

@@ -1,8 +1,8 @@
 //! Benchmarks of the scheduler: `bench [--json] [--list] [procs=N,...] [FILTER]...`
 //!
-//! Each workload prints a line `bench NAME procs=N VALUE UNIT`. The Go program with which the results are compared uses
-//! the same names and parameters. The module `shared` has the workloads that also run on threads of the host.
-//! `cargo run -- compare` runs both programs and compares the results.
+//! Each result is a line `bench NAME procs=N VALUE UNIT`. The Go program with which the results are compared uses the
+//! same names and parameters. The module `shared` has the workloads that also run on threads of the host. `cargo run --
+//! compare` runs both programs and compares the results.
 //!
 //! `cargo run -- --icount --smp 1 bench` counts instructions. With this command, one nanosecond is one instruction, and
 //! all runs have the same results. `cargo run -- --release bench` measures by the clock.
@@ -49,8 +49,8 @@ mod platform {
         [thread as usize, kernel::percpu::current().index()]
     }
 
-    /// Frees cached memory, and returns how many bytes of memory are in use then. Returns `None` on the host, where the
-    /// kernel does not know this number.
+    /// Frees cached memory, and returns how many bytes of memory are in use afterwards. Returns `None` on the host,
+    /// where the kernel does not know this number.
     pub(crate) fn memory_in_use() -> Option<usize> {
         if !cfg!(gmp_machine) {
             return None;

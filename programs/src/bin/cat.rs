@@ -93,8 +93,8 @@ fn read(disk: &'static Disk, path: &str, chunks: &Sender<Vec<u8>>) -> Result<(),
     }
 }
 
-/// Fills `chunk` with the next bytes of the file. Returns how many bytes were read before the chunk was full, the file
-/// ended or an error occurred, and this error.
+/// Fills `chunk` with the next bytes of the file, until the chunk is full, the file ends or an error occurs. Returns
+/// how many bytes were read, and the error, if there was one.
 fn fill(file: &mut File, chunk: &mut [u8]) -> (usize, Result<(), Ext4Error>) {
     let mut length = 0;
     loop {

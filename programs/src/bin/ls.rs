@@ -1,10 +1,10 @@
 //! Lists directories of a disk with a file system (ext2, ext3 or ext4): `cargo run -- --disk IMAGE ls [-l] [PATH]...`.
 //!
-//! Prints all names in a directory, also those that begin with a period, in the order of their bytes. With `-l` each
-//! name is preceded by the type and permissions of the file, its owner, its group and its length. Without a path, lists
-//! the root directory. Like `ls`, this program lists a symbolic link itself if `-l` is given or if the target of the
-//! link is not a directory. If `-l` is not given and the target is a directory, the program lists the contents of the
-//! target.
+//! Prints all names in a directory except `.` and `..`, also those that begin with a period, in the order of their
+//! bytes. With `-l` each name is preceded by the type and permissions of the file, its owner, its group and its length.
+//! Without a path, lists the root directory. Like `ls`, this program lists a symbolic link itself if `-l` is given or
+//! if the target of the link is not a directory. If `-l` is not given and the target is a directory, the program lists
+//! the contents of the target.
 
 #![no_std]
 #![cfg_attr(not(test), no_main)]
@@ -55,7 +55,8 @@ struct Lines {
     text: String,
 }
 
-/// Returns true if the contents of the directory at `path` are to be listed, and false if the file at `path` itself is.
+/// Returns true if the contents of the directory at `path` are to be listed, and false if the file at `path` itself is
+/// to be listed.
 fn is_listed_directory(files: &Ext4, path: &str, is_long: bool) -> Result<bool, Ext4Error> {
     let file = files.symlink_metadata(path)?;
     if is_long || !file.is_symlink() {

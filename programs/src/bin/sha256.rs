@@ -244,8 +244,8 @@ impl Window {
         };
         if let Some(waiting) = waiting {
             // SAFETY: the closure in `enter` has stored this G, and `park` calls that closure only after it has saved
-            // the context of the G. So the G has parked. `take` has removed the G from the state under the lock, so no
-            // other G readies it. The closure uses nothing of the G after it has released the lock.
+            // the context of the G. So the G has left its stack. `take` has removed the G from the state under the
+            // lock, so no other code readies it. The closure uses nothing of the G after it has released the lock.
             unsafe { ready(waiting) };
         }
     }
@@ -278,11 +278,11 @@ impl fmt::Display for Line<'_> {
     }
 }
 
-/// Number of bytes hashed, of all disks.
+/// The number of bytes of all disks that have been hashed.
 static HASHED_BYTES: AtomicU64 = AtomicU64::new(0);
-/// Maximum number of CPUs.
+/// The maximum number of CPUs.
 const CPUS: usize = 255;
-/// Number of chunks hashed by each CPU.
+/// The number of chunks that each CPU has hashed.
 static HASHED: [AtomicU64; CPUS] = [const { AtomicU64::new(0) }; CPUS];
 
 /// Prints how long the hashing took, how many chunks each CPU has hashed, and the scheduler's counters.

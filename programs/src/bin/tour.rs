@@ -36,7 +36,7 @@ fn main(_: &[&str]) {
 }
 
 /// Runs `body` and draws what ran on each P meanwhile. Each column is a fraction of the time, and each letter is a G.
-/// Main is `@`.
+/// Main is `@`, as is any other G that was spawned before this call.
 fn drawn(body: impl FnOnce()) {
     let Some(scheduler) = scheduler() else { return };
     let first = next_id();
@@ -55,7 +55,7 @@ fn drawn(body: impl FnOnce()) {
     println!("   (a letter is a G, @ is main; a column is {}.{:03} ms)", column.as_millis(), column.as_micros() % 1000);
 }
 
-/// Number of events that the trace keeps for each P.
+/// The number of events that the trace keeps for each P.
 const EVENTS: usize = 4096;
 const COLUMNS: usize = 72;
 const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
@@ -104,7 +104,7 @@ fn is_prime(number: usize) -> bool {
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Spawns two Gs for each P. They never call a function, so the timer preempts them.
+/// Spawns two Gs for each P. These Gs never call a function, so only timer interrupts can preempt them.
 fn preemption() {
     if !kernel::PREEMPTS_LOOPS {
         println!("-- preemption: of Gs that spin in loops there is none on the host.\n");
@@ -167,7 +167,7 @@ fn handoff() {
 }
 
 /// Shows step by step what happens to G, M and P in each of the three ways in which a driver waits. There is only one P
-/// meanwhile, so that main and the G that waits compete for it.
+/// meanwhile, so that main and the G that waits compete for this P.
 fn waits() {
     let Some(scheduler) = scheduler() else { return };
     println!("-- three ways to wait for a device, with one P: what happens to G, M and P, step by step.");
@@ -213,7 +213,7 @@ struct Place {
 }
 
 impl Place {
-    /// Where the calling G runs.
+    /// Returns where the calling G runs.
     fn here() -> Self {
         let pinned = Pinned::<Kernel>::new();
         Self { machine: pinned.machine().id().get(), processor: pinned.processor().id().get() }
@@ -224,8 +224,9 @@ impl Place {
 /// run.
 struct Story {
     goroutine: GoroutineId,
-    /// Where the G ran before and after its wait.
+    /// Where the G ran before its wait.
     before: Place,
+    /// Where the G ran after its wait.
     after: Place,
     /// Where main ran during the wait.
     main: Place,
@@ -312,7 +313,8 @@ impl Story {
     }
 }
 
-/// Prints the scheduler's counters, as the last part of the tour.
+/// Prints the scheduler's counters, and the longest times without interrupts and without preemption. This is the last
+/// part of the tour.
 fn counters() {
     let Some(scheduler) = scheduler() else { return };
     println!("-- counters, for all Ps:");

@@ -33,8 +33,9 @@ static TOKEN: AtomicBool = AtomicBool::new(false);
 
 impl Points for Kernel {}
 
-// SAFETY: there is only one M, so every flow of control stays on it. Nothing preempts, so a pin needs no counter. Below
-// each stack is an unmapped page. `kernel_main` calls `NewMachine::run` once, on the boot stack.
+// SAFETY: there is only one M, so every flow of control stays on it. Nothing preempts, so a pin needs no counter.
+// `memory` allocates no stack a second time before the stack is released. The upper end of each stack is aligned to a
+// page, and below the stack is an unmapped page. `kernel_main` calls `NewMachine::run` once, on the boot stack.
 unsafe impl Platform for Kernel {
     type Thread = ();
     const TIMER_INTERRUPTS: bool = false;

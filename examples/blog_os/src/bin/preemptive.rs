@@ -52,8 +52,9 @@ static ROUNDS: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(0)];
 impl Points for Kernel {}
 
 // SAFETY: there is one M. A G leaves the M only where the G switches or is preempted, and no G is preempted while
-// `PINS` is above 0. Below each stack is an unmapped page. `kernel_main` calls `NewMachine::run` once, on the boot
-// stack, pinned.
+// `PINS` is above 0. `raise_checked_pin` panics before this count can overflow. `memory` allocates no stack a second
+// time before the stack is released. The upper end of each stack is aligned to a page, and below the stack is an
+// unmapped page. `kernel_main` calls `NewMachine::run` once, on the boot stack, pinned.
 unsafe impl Platform for Kernel {
     type Thread = ();
     const TIMER_INTERRUPTS: bool = true;
@@ -138,8 +139,8 @@ unsafe impl Platform for Kernel {
     }
 }
 
-// SAFETY: there is one CPU, so only this CPU uses `SLOTS` and `PINS`. The default of `red_zone` is right, because the
-// prebuilt `core` is compiled with a red zone.
+// SAFETY: there is one CPU, so only this CPU uses `SLOTS` and `PINS`. Handlers are not nested, because interrupts are
+// off in the only handler. The default of `red_zone` is right, because the prebuilt `core` is compiled with a red zone.
 unsafe impl InterruptReturn for Kernel {
     fn slots() -> &'static Slots {
         &SLOTS
@@ -172,8 +173,10 @@ fn timer_interrupt(frame: &mut TrapFrame) {
     interrupts::arm(next.at.as_nanos());
     let TrapFrame { rdi, rip, cs, rflags, rsp, ss, .. } = frame;
     let interrupted = Interrupted { rip, cs: *cs, rflags, rsp, ss: *ss, rdi };
-    // SAFETY: the stub restores the registers from the frame and returns by `iretq`. This handler runs on the interrupt
-    // stack, which belongs to no G. Below each stack of a G is a reserve (see `memory`).
+    // SAFETY: the interrupt is maskable, so the interrupted code had interrupts on. This handler runs in ring 0, with
+    // interrupts off, on the interrupt stack, which belongs to no G. This call is the last one in the handler. Then the
+    // stub restores the registers from the frame and returns by `iretq`. Below each stack of a G is a reserve (see
+    // `memory`).
     unsafe { interrupt_return::on_interrupt_return::<Kernel>(interrupted) };
 }
 
