@@ -117,8 +117,8 @@ pub fn init() {
 }
 
 /// Makes the timer fire at the time `when`, in ns of the clock. If the timer is already armed for this time or an
-/// earlier one, does nothing. If `when` is more than 50 ms away, the timer fires after 50 ms, and the program has to
-/// arm it again, because the PIT can count for at most 55 ms. Callable from the handler.
+/// earlier one, does nothing. The PIT can count for at most 55 ms. So if `when` is more than 50 ms away, the timer
+/// fires after 50 ms, and the program has to arm it again. Callable from the handler.
 pub fn arm(when: u64) {
     without_interrupts(|| {
         if when >= ARMED.load(Relaxed) {

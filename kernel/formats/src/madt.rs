@@ -214,8 +214,8 @@ mod tests {
     #[test]
     fn entry_with_an_impossible_length_is_the_last_item() {
         let cpu: &[u8] = &[0, 8, 0, 3, 1, 0, 0, 0];
-        // In these entries, in order, the length is zero, covers only the type, is beyond the end of the table, is
-        // missing, or is less than the length of an entry of this type.
+        // The faults of these entries, in order: the length is zero; it covers only the type; it extends past the end
+        // of the table; it is missing; it is less than the length of an entry of this type.
         let impossible: [&[u8]; 5] =
             [&[0, 0], &[0, 1, 0, 0], &[0, 200, 0, 0, 0, 0, 0, 0], &[0], &[1, 8, 0, 0, 0, 0, 0, 0]];
         for entry in impossible {

@@ -27,7 +27,7 @@
 //! [`ANSWERS`] accesses, the CPU is not reported.
 //!
 //! An answer is prompt if it comes within [`PROMPT`], which shows that the CPU was running when it was asked. While a
-//! CPU is suspected, the checks are 50 ms apart, so the number of prompt answers shows roughly for how long the CPU has
+//! CPU is suspected, the checks are 50 ms apart. So the number of prompt answers shows roughly for how long the CPU has
 //! really run with interrupts (or preemption) off. A CPU that is stuck is reported on every host, but later if it gets
 //! a small share of the host's time.
 

@@ -207,9 +207,9 @@ impl<H: Hal, W> Queue<H, W> {
     /// Submits a request. The caller must then notify the device. `now` is the time, in a unit of the caller.
     ///
     /// # Errors
-    /// If the device does not offer the request, the request is too long or does not consist of whole blocks within the
-    /// device, the buffers have no room for the request, or the device is broken. The queue always has room for a
-    /// request that has its buffers (see `room`).
+    /// If the device is broken or does not offer the request, if the request is too long or does not consist of whole
+    /// blocks within the device, or if the buffers are too small. The queue always has room for a request that
+    /// has its buffers (see `room`).
     pub fn submit(&mut self, request: Request, buffers: Buffers, owner: W, now: u64) -> Result<(), Refused> {
         if let Some(reason) = self.broken {
             return Err(Refused { buffers, reason });

@@ -1,4 +1,4 @@
-//! The wait for an answer: how it ends once, by the answer or by a limit, and how nobody misses the answer.
+//! The wait for an answer: the wait ends once, by the answer or by a limit, and no waiter misses the answer.
 //!
 //! ```text
 //!  caller                          mail of the slot               interrupt handler

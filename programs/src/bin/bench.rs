@@ -1,8 +1,8 @@
 //! Benchmarks of the scheduler: `bench [--json] [--list] [procs=N,...] [FILTER]...`
 //!
 //! Each result is a line `bench NAME procs=N VALUE UNIT`. The Go program with which the results are compared uses the
-//! same names and parameters. The module `shared` has the workloads that also run on threads of the host. `cargo run --
-//! compare` runs both programs and compares the results.
+//! same names and parameters. The module `shared` has the workloads that also run on threads of the host. The command
+//! `cargo run -- compare` runs both programs and compares the results.
 //!
 //! `cargo run -- --icount --smp 1 bench` counts instructions. With this command, one nanosecond is one instruction, and
 //! all runs have the same results. `cargo run -- --release bench` measures by the clock.
@@ -181,9 +181,9 @@ fn poll_wakes() {
     });
 }
 
-/// Measures the delay from the end of a call that blocks its M for 1 ms until the calling G runs again, while each P
-/// runs a hog (a G that computes and never waits). Nothing is measured on a platform that does not preempt Gs in loops,
-/// because the calling G would never run again.
+/// Measures the delay from the end of a call that blocks its M for 1 ms until the calling G runs again. Meanwhile each
+/// P runs a hog (a G that computes and never waits). Nothing is measured on a platform that does not preempt Gs in
+/// loops, because the calling G would never run again.
 fn blocking_calls_beside_hogs() {
     const CALL: Duration = Duration::from_millis(1);
     if kernel::PREEMPTS_LOOPS {

@@ -104,7 +104,7 @@ fn is_prime(number: usize) -> bool {
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Spawns two Gs for each P. These Gs never call a function, so only timer interrupts can preempt them.
+/// Spawns two Gs for each P. These Gs never call a function, so only interrupts can preempt them.
 fn preemption() {
     if !kernel::PREEMPTS_LOOPS {
         println!("-- preemption: of Gs that spin in loops there is none on the host.\n");

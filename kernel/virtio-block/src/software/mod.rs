@@ -1,5 +1,5 @@
-//! A virtio block device in software. Its content is memory, and each request is answered after a time that a [model of
-//! a disk](Latency) determines. The driver uses it like any other device, through the same queues.
+//! A virtio block device in software. Its content is memory. The device answers each request after a time that a
+//! [model of a disk](Latency) determines. The driver uses it like any other device, through the same queues.
 //!
 //! The owner of the device calls its functions at the right times. When the driver notifies the device of a queue:
 //!

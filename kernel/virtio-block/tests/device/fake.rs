@@ -167,8 +167,8 @@ fn descriptor(table: u64, entries: u16, index: u16) -> Option<Descriptor> {
 }
 
 /// Follows the chain that begins with the descriptor `head` of a table. Returns its memory: what the device may read,
-/// and then what it may write. Returns `None` if a descriptor is not in the table or refers to another table, if the
-/// device may write a piece before one that it may read, or if the chain is longer than the table.
+/// and then what it may write. Returns `None` if a descriptor is not in the table or refers to another table, or if the
+/// chain is longer than the table. Also returns `None` if the device may write a piece before one that it may read.
 fn chain(table: u64, entries: u16, head: u16) -> Option<[Chain; 2]> {
     let (mut chains, mut index) = ([Chain::default(), Chain::default()], head);
     for _ in 0..entries {
