@@ -39,7 +39,7 @@ const LINUX: &str = "x86_64-unknown-linux-gnu";
 /// The target for which Rust includes a linker.
 const BARE: &str = "x86_64-unknown-none";
 
-/// Environment variables that would override the flags or directories which this file sets.
+/// Environment variables that could change the flags or the directories of a build. They are not passed on to cargo.
 pub(crate) const CLEARED: [&str; 8] = [
     "RUSTFLAGS",
     "RUSTC_WORKSPACE_WRAPPER",
@@ -108,7 +108,7 @@ impl Profile {
 /// The target to compile for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Target {
-    /// For Linux on x86_64. Needs only Rust and a C compiler.
+    /// For hosts with Linux on x86_64. Needs only Rust and a C compiler.
     #[value(name = LINUX)]
     Linux,
     /// For all other hosts. Needs `rustup target add x86_64-unknown-none`.
@@ -186,8 +186,8 @@ pub fn build(program: &Program, options: Options) -> Result<PathBuf, Error> {
     // Backtraces need line tables. This variable adds them even if the release profile of the crate omits them. The
     // profile `quick` inherits them.
     command.env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only");
-    // From this variable a program knows its profile, and can print it. A change of the variable rebuilds nothing,
-    // because each profile has a build folder of its own.
+    // A program can read its profile from this variable when it is compiled, and print it. A change of the variable
+    // rebuilds nothing, because each profile has a build folder of its own.
     command.env("GMP_BUILD", options.profile.name());
     command.env("CARGO_BUILD_BUILD_DIR", &shared);
     if own != kernel {
@@ -217,7 +217,7 @@ fn run(mut command: Command, name: &str) -> Result<Option<PathBuf>, Error> {
     let said = Said::read(output, name);
     if said.is_err() {
         // If cargo were not ended here, it would continue to build after this process has reported the error. The call
-        // fails only if cargo has ended already.
+        // also succeeds if cargo has ended already. It fails only if the signal cannot be sent.
         drop(child.kill());
     }
     let status = child.wait().map_err(cannot)?;
@@ -275,8 +275,8 @@ fn encoded_flags(target: Target, script: &Path) -> OsString {
         // The kernel is in the highest 2 GiB.
         "-Ccode-model=kernel",
         "-Cpanic=abort",
-        // The prebuilt `core` keeps data in the red zone below its stack pointer, so the kernel never writes to the red
-        // zone of interrupted code. All other code is compiled without a red zone, as is usual in a kernel.
+        // The prebuilt `core` for Linux keeps data in the red zone below its stack pointer, so the kernel never writes
+        // to the red zone of interrupted code. All other code is compiled without a red zone, as is usual in a kernel.
         "-Cno-redzone=yes",
         // Backtraces need frame pointers.
         "-Cforce-frame-pointers=yes",

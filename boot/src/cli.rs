@@ -220,7 +220,7 @@ impl Cli {
     /// # Errors
     ///
     /// [`Error::Usage`] if a disk cannot be opened, or if an argument is not Unicode. The same error is returned if
-    /// `new` is not followed by exactly one path, if `compare` is not the first word, or if `--image` is given without
+    /// `new` is not followed by exactly one path, if `compare` comes after an option, or if `--image` is given without
     /// a firmware that boots from an image.
     pub(crate) fn request(mut self) -> Result<Request, Error> {
         if self.list {
@@ -300,7 +300,7 @@ fn unicode(word: &OsStr) -> Result<String, Error> {
     text.ok_or_else(|| Error::Usage(format!("the argument `{}` is not Unicode", word.to_string_lossy())))
 }
 
-/// The port for gdb if none is chosen.
+/// The port for gdb if `--until` is given without `--gdb`.
 const GDB_PORT: u16 = 1234;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Shows a machine's console on standard output and standard error, and passes standard input to it.
+//! Shows a machine's console on standard output and standard error, and passes standard input to the machine.
 //!
 //! Standard output shows what the program prints. Standard error shows everything else: the kernel's log and reports,
 //! and the program's own error messages. If both are the same terminal or file, all text is in the order in which the
@@ -86,7 +86,8 @@ pub trait Console {
     ///
     /// # Errors
     ///
-    /// [`Error::Output`] or [`Error::Closed`] if writing to standard output fails.
+    /// [`Error::Output`] or [`Error::Closed`] if writing to standard output fails, or to the file in which the text is
+    /// kept.
     fn show(&mut self, stream: Stream, text: &[u8]) -> Result<(), Error>;
 
     /// Returns the time at which [`tick`](Self::tick) must be called next. `None` if no call is needed.
@@ -97,8 +98,9 @@ pub trait Console {
     /// Called at the time that [`next_tick`](Self::next_tick) has returned, or later.
     fn tick(&mut self) {}
 
-    /// Called when the machine has ended. If the time limit of the machine is over, this is called before the machine
-    /// is asked for a report. After this call, text is shown on standard output and standard error.
+    /// Called when the machine has ended, except if QEMU has failed. If the time limit of the machine is over, this is
+    /// called before the machine is asked for a report. After this call, text is shown on standard output and standard
+    /// error.
     fn end(&mut self) {}
 }
 
@@ -109,7 +111,7 @@ pub struct Screen<O, E> {
     errors: E,
     /// Whether `output` and `errors` are both terminals.
     is_terminal: bool,
-    /// Whether the last line of `output` is incomplete.
+    /// Whether the text that was shown last went to `output` and ended within a line.
     is_in_line: bool,
 }
 
@@ -151,7 +153,8 @@ fn forward_standard_input(input: &Input) {
         wait_for_foreground();
         match io::stdin().lock().read(&mut buffer) {
             Ok(0) => {
-                // An error is ignored, because it means that the machine has ended and needs no more input.
+                // An error is ignored. It means that the machine needs no more input, because it has ended or because
+                // its input is a script.
                 drop(input.send(vec![console::END_OF_INPUT]));
                 return;
             }

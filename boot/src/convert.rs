@@ -20,8 +20,8 @@ pub const TIMELINE: &str = "timeline";
 ///
 /// # Errors
 ///
-/// [`Error::Usage`] if there are not two words, or if the first file is no trace. [`Error::Output`] if the timeline
-/// cannot be written.
+/// [`Error::Usage`] if there are not two words, or if the first file cannot be read or is no trace. [`Error::Output`]
+/// if the timeline cannot be written.
 pub fn run(words: impl Iterator<Item = OsString>) -> Result<String, Error> {
     let words: Vec<_> = words.collect();
     let [from, to] = &words[..] else {

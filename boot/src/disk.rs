@@ -12,7 +12,7 @@ use crate::Error;
 pub enum Access {
     /// The machine cannot write to the disk.
     ReadOnly,
-    /// The machine can write to the disk, which changes the file.
+    /// The machine can write to the disk. This changes the file, unless instructions are counted.
     ReadWrite,
 }
 
@@ -30,7 +30,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Opens the file `name`.
+    /// Opens the file `name` to find its length, and closes it again.
     ///
     /// # Errors
     ///

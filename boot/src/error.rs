@@ -9,11 +9,12 @@ use boot_protocol::status;
 /// possible, what the user can do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The command line is wrong. For example, it names an option, a program or a file that does not exist.
+    /// The command line is wrong, or a file that it names cannot be used. For example, it names an option, a program or
+    /// a file that does not exist.
     Usage(String),
-    /// The program does not build.
+    /// The program does not build, or its disk image cannot be written. Also if a peer of `compare` cannot be built.
     Build(String),
-    /// Writing to standard output failed.
+    /// Writing to standard output, to the terminal, or to a file with a result failed.
     Output(String),
     /// The reader has closed standard output. `boot` then ends without a message, as most programs do.
     Closed,

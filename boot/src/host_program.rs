@@ -31,7 +31,7 @@ pub(crate) fn kill_all() {
     let running = ManuallyDrop::new(running());
     for &id in running.iter() {
         if let Some(process) = Pid::from_raw(id) {
-            // The call fails if the program has ended. In this case no signal is needed.
+            // An error means that the program has ended, so no signal is needed.
             let _ = kill_process(process, Signal::KILL);
         }
     }
@@ -46,7 +46,7 @@ const LAST_OUTPUT: Duration = Duration::from_secs(2);
 pub(crate) struct Ended {
     /// The program's status. `None` if the program was ended because of the time limit.
     pub(crate) status: Option<ExitStatus>,
-    /// The program's standard output.
+    /// The program's standard output. Empty if the pipe was still open [`LAST_OUTPUT`] after the time limit.
     pub(crate) output: String,
     /// The program's standard error. Empty if the command has no pipe for standard error.
     pub(crate) errors: String,
@@ -71,8 +71,9 @@ pub(crate) fn run(mut command: Command, limit: Option<Duration>) -> io::Result<E
         let text = text?;
         receive(&text, deadline).or_else(|| {
             is_late = true;
-            // The call fails only if the program has ended. What the program printed before is still useful.
+            // The call also succeeds if the program has ended already. It fails only if the signal cannot be sent.
             drop(program.0.kill());
+            // What the program printed before its end is still useful.
             receive(&text, Some(Instant::now() + LAST_OUTPUT))
         })
     });
@@ -83,8 +84,8 @@ pub(crate) fn run(mut command: Command, limit: Option<Duration>) -> io::Result<E
 /// Waits for a program that has closed its pipes, and returns its status. Returns `None` if the program does not end
 /// before the deadline.
 fn wait(program: &mut Child, deadline: Option<Instant>) -> io::Result<Option<ExitStatus>> {
-    /// The time between two checks of the status. Nearly all programs end as soon as their pipes are closed, so the
-    /// status is seldom checked twice.
+    /// The time between two checks of the status. Nearly all programs close their pipes only when they end, so few
+    /// checks are needed.
     const INTERVAL: Duration = Duration::from_millis(5);
     let Some(deadline) = deadline else { return program.wait().map(Some) };
     loop {
@@ -101,7 +102,7 @@ struct HostProgram(Child);
 
 impl Drop for HostProgram {
     fn drop(&mut self) {
-        // Both calls fail only if the program has ended and its status is known.
+        // Both calls also succeed if the program has ended already. Another error cannot be handled here.
         drop(self.0.kill());
         drop(self.0.wait());
         running().remove(&self.0.id().cast_signed());

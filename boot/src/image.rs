@@ -25,7 +25,7 @@ use toolchain::Toolchain;
 /// The crate that writes images.
 const CRATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/image/Cargo.toml");
 
-/// Checks that everything is installed that a machine with this firmware needs. Compiles nothing.
+/// Checks that everything is installed that this firmware needs. Compiles nothing.
 ///
 /// # Errors
 ///

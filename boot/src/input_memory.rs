@@ -24,7 +24,7 @@ const BYTES: u64 = 8 << 20;
 /// The number of entries after the header.
 const ENTRIES: u64 = BYTES / ENTRY_BYTES as u64 - 1;
 
-/// The interval at which an [`InputRecording`] writes the input that the machine has taken to its file.
+/// The interval at which an [`InputRecording`] writes to its file what the machine has taken.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// The memory from which a machine takes its input.
@@ -73,7 +73,8 @@ impl InputMemory {
 ///
 /// # Errors
 ///
-/// [`Error::Usage`] if a file cannot be read or written, or the script has a mistake.
+/// [`Error::Usage`] if the script cannot be read, has a mistake, or is too long. [`Error::Qemu`] if the file for the
+/// memory cannot be written.
 pub fn write_beside(program: &Path, script: &Path) -> Result<[OsString; 4], Error> {
     let pieces = read_script(script)?;
     let path = program.with_extension("input");
@@ -85,7 +86,7 @@ pub fn write_beside(program: &Path, script: &Path) -> Result<[OsString; 4], Erro
 ///
 /// # Errors
 ///
-/// [`Error::Usage`] if the file cannot be read, or has a mistake.
+/// [`Error::Usage`] if the file cannot be read, has a mistake, or is too long.
 pub fn read_script(file: &Path) -> Result<Vec<Piece>, Error> {
     let name = file.display();
     let text = fs::read_to_string(file).map_err(|error| Error::Usage(format!("--input-script: {name}: {error}")))?;
@@ -149,7 +150,7 @@ impl Feed {
     ///
     /// # Errors
     ///
-    /// If the memory is full.
+    /// If the memory is full, or cannot be written.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         for part in bytes.chunks(DATA_BYTES) {
             if self.next == ENTRIES {

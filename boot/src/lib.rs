@@ -1,6 +1,6 @@
 //! Builds a bare-metal program, boots it in QEMU, and shows its console.
 //!
-//! The command `boot` takes these steps. The test runner for the tests in the kernel takes them, too.
+//! The command `boot` takes these steps. The test runner for the tests in the kernel takes all of them but the last.
 //!
 //! 1. [`program`] finds the program for a name or a path.
 //! 2. [`build`] builds the program into a bootable ELF file, with cargo.
@@ -11,7 +11,7 @@
 //!    the ELF file.
 //! 7. [`console`] shows the result.
 //!
-//! With `--trace` and `--profile`, [`recording`] records what the scheduler of the machine does. With `--top`, [`top`]
+//! With `--trace` or `--profile`, [`recording`] records what the scheduler of the machine does. With `--top`, [`top`]
 //! shows it live. Both read memory that the machine shares with the host ([`shared_memory`]).
 //!
 //! With `--icount`, the disks of the machine are in its memory ([`memory_disk`]), and its input can come at instants of

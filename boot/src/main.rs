@@ -152,7 +152,7 @@ fn run(order: &Order, elf: &Path) -> Result<u8, Error> {
         match recording.finish(elf, &title(&order.program)) {
             Ok(recorded) => recorded.to_string().lines().for_each(say),
             // If the program has succeeded, `boot` ends with the status of this error, so that the user notices that
-            // the trace is missing.
+            // the trace or the profiles are missing.
             Err(error) if shown == Ok(0) => return Err(error),
             Err(error) => say(&error.to_string()),
         }
@@ -182,7 +182,7 @@ fn gdb_command(elf: &Path, port: u16, until: Option<u64>) -> String {
     shell_quoted(words.into_iter().chain(run_until))
 }
 
-/// Returns the name of a program for the first line of the view: the last part of its path.
+/// Returns the name of a program for the titles of the view and the profiles: the last part of the program's path.
 fn title(program: &OsStr) -> String {
     Path::new(program).file_name().unwrap_or(program).display().to_string()
 }

@@ -21,8 +21,8 @@ use crate::shared_memory::nameless_file;
 /// The least size of the memory that contains a disk.
 const LEAST_BYTES: u64 = 1 << 20;
 /// The largest size of a disk, in bytes, for each MiB of the machine's own memory. The disk itself is not in the
-/// machine's own memory, but the page tables that map the disk are. With this limit, they take at most a quarter of the
-/// machine's own memory.
+/// machine's own memory, but the page tables that map the disk are. With this limit, the page tables of one disk take
+/// at most a quarter of the machine's own memory.
 const BYTES_PER_MIB: u64 = 64 << 20;
 const SECTOR_BYTES: u64 = 512;
 /// How many bytes of the file are copied at a time. If they are all zero, they are left out.

@@ -1,9 +1,9 @@
 //! The life of a QEMU process, which ends when the `boot` that started it ends. On systems other than Linux, there are
-//! two exceptions.
+//! exceptions.
 //!
 //! QEMU runs in a process group of its own. So Ctrl-C reaches only `boot`, which then ends QEMU and itself. On Linux,
 //! the operating system ends QEMU if `boot` ends in any other way, even by SIGKILL. On other operating systems, QEMU
-//! continues to run if SIGKILL or SIGHUP ends `boot`.
+//! continues to run if `boot` is ended by a signal that it does not handle, such as SIGKILL or SIGHUP.
 
 use core::error::Error as StdError;
 use core::mem::MaybeUninit;
@@ -45,7 +45,7 @@ fn running() -> MutexGuard<'static, BTreeMap<i32, Monitor>> {
 pub struct Process {
     child: Child,
     monitor: Monitor,
-    /// The thread that receives the events of the monitor. `None` after it has ended.
+    /// The thread that receives the events of the monitor. `None` after [`wait`](Self::wait) has joined the thread.
     listening: Option<JoinHandle<()>>,
 }
 
@@ -99,7 +99,7 @@ impl Process {
     }
 
     /// Makes QEMU write a picture of the screen to `file`, in the format PPM. Does not wait until QEMU has done so. The
-    /// name of the file must be Unicode without quotes and backslashes.
+    /// name of the file must be Unicode without quotes, backslashes and control characters.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ impl Process {
 
     /// Ends QEMU at once if it is still running.
     pub fn kill(&mut self) {
-        // The call fails only if the process has ended and `wait` has returned its status.
+        // The call also succeeds if the process has ended already. It fails only if the signal cannot be sent.
         drop(self.child.kill());
     }
 
@@ -265,7 +265,7 @@ fn is_ignored(signal: i32) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: `action` is valid for writes. The null pointer means that the action is not changed.
     let asked = unsafe { libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) };
-    // SAFETY: zeros are a valid `sigaction`.
+    // SAFETY: zeros are a valid `sigaction`, and so is the action that the system has written.
     let action = unsafe { action.assume_init() };
     asked == 0 && action.sa_sigaction == libc::SIG_IGN
 }
@@ -273,7 +273,7 @@ fn is_ignored(signal: i32) -> bool {
 fn send_to_all(signal: Signal) {
     for &id in running().keys() {
         if let Some(process) = Pid::from_raw(id) {
-            // The call fails if this QEMU has ended. In this case no signal is needed.
+            // An error means that this QEMU has ended, so no signal is needed.
             let _ = kill_process(process, signal);
         }
     }

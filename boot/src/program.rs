@@ -59,9 +59,9 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if there is no such program, or if `binary` is given but `name` is not the path of a crate with
-    /// this binary. If there is neither a program nor a file with this name, the message lists the names of the
-    /// programs.
+    /// [`Error::Usage`] in these cases: there is no such program; `binary` is given, but `name` is not the path of a
+    /// crate with this binary; or the crate has several binaries, and none is chosen. If there is neither a program nor
+    /// a file with this name, the message lists the names of the programs.
     pub fn find(name: &OsStr, binary: Option<&str>) -> Result<Self, Error> {
         let path = Path::new(name);
         // A name with several components is a path, and so are `.`, `..` and `Cargo.toml`. Any other name is first

@@ -202,8 +202,8 @@ impl Configuration {
     pub fn machine_arguments(&self) -> Result<Vec<OsString>, Error> {
         let mut words: Vec<OsString> = Vec::new();
         let mut add = |text: &str| words.extend(text.split(' ').map(OsString::from));
-        // The machine has only the devices that are listed in this function: no default devices, no window and no
-        // network.
+        // The machine has no default devices, no window and no network. Apart from the chipset, it has only the devices
+        // for which there are arguments.
         add("-machine q35 -nodefaults -display none -no-reboot");
         match (self.accelerator, self.icount) {
             (Accelerator::Tcg, false) => add("-accel tcg,thread=multi"),
@@ -238,8 +238,8 @@ impl Configuration {
             add(&format!("-S -gdb tcp:127.0.0.1:{port}"));
         }
         words.extend(["-cpu".into(), OsString::from(&self.cpu_model)]);
-        // If instructions are counted, the disks are in memory that the machine shares, and `Session` adds the
-        // arguments for this memory. So no disk is added here.
+        // If instructions are counted, the disks are in memory that the machine shares. The module `memory_disk` makes
+        // the arguments for this memory. So no disk is added here.
         for (index, disk) in self.disks.iter().filter(|_| !self.icount).enumerate() {
             words.push("-drive".into());
             words.push(drive(index, disk));

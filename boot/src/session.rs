@@ -90,7 +90,7 @@ pub type Input = SyncSender<Vec<u8>>;
 pub struct Session {
     process: Process,
     /// What the firmware and the bootloader have printed. `None` if the kernel has already printed something, or if
-    /// QEMU itself loads the program.
+    /// QEMU itself loads the program. Also `None` after the text has been taken.
     before_kernel: Option<Vec<u8>>,
     decoder: Decoder,
     /// The annotators of standard output and standard error.
@@ -133,12 +133,12 @@ impl Session {
         Self::boot_with(configuration, program, arguments, &[], None)
     }
 
-    /// Like [`boot`](Self::boot). The machine gets a device for each of `memories`, and each of these has another
-    /// purpose. If there is a memory for input, the input comes from that memory and not through the serial port.
+    /// Like [`boot`](Self::boot). The machine gets a device for each of `memories`, whose purposes must differ. If there
+    /// is a memory for input, the input comes from that memory and not through the serial port.
     ///
     /// # Errors
     ///
-    /// In the same cases as [`boot`](Self::boot).
+    /// In the same cases as [`boot`](Self::boot). Also [`Error::Qemu`] if this process has too many open files.
     pub fn boot_with(
         configuration: &Configuration,
         program: &Path,
@@ -209,7 +209,7 @@ impl Session {
     }
 
     /// Returns a sender for the console's input. No input reaches the machine before the machine asks for it. Each send
-    /// waits until the input of the previous send has been accepted.
+    /// waits until the input of the previous send has been accepted. If the input is a script, each send fails.
     pub fn input(&self) -> Input {
         self.input.clone()
     }
@@ -245,7 +245,8 @@ impl Session {
         }
     }
 
-    /// Separates the streams of `bytes`. When the machine asks for input, starts to send the input.
+    /// Separates the streams of `bytes`. When the machine asks for input, starts to send the input. Stores the status
+    /// that the machine announces before a report.
     fn decode(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             if let Some(text) = &mut self.before_kernel {
@@ -276,7 +277,8 @@ impl Session {
         Some(text).filter(|text: &Vec<u8>| !text.is_empty())
     }
 
-    /// Returns the status with which the machine is going to end, if it is writing the report of a panic.
+    /// Returns the status with which the machine is going to end, if it has begun to write its last report, such as that
+    /// of a panic.
     pub fn announced(&self) -> Option<u8> {
         self.announced
     }

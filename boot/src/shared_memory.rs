@@ -51,7 +51,7 @@ impl SharedMemory {
             .map_err(|error: io::Error| Error::Qemu(format!("cannot make the memory that the machine shares: {error}")))
     }
 
-    /// Returns a handle from which the memory can be read.
+    /// Returns a handle through which the memory can be read and written.
     ///
     /// # Errors
     ///

@@ -136,7 +136,7 @@ impl Arguments {
         if setting == Setting::Instructions { 1 } else { self.rounds }
     }
 
-    /// The form of what is printed.
+    /// Returns the form of what is printed.
     pub fn format(&self) -> Format {
         match (self.json, self.markdown) {
             (true, _) => Format::Json,
@@ -155,7 +155,8 @@ impl Arguments {
 ///
 /// # Errors
 ///
-/// The parser's error. A request for `--help` is also returned as an error, which contains the help.
+/// The parser's error, or an error that says that no peer is left. A request for `--help` is also returned as an error,
+/// which contains the help.
 pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Arguments, clap::Error> {
     let arguments = Arguments::try_parse_from([OsString::from("compare")].into_iter().chain(words))?;
     if arguments.settings().into_iter().all(|setting| arguments.peers(setting).is_empty()) {

@@ -16,8 +16,8 @@ const BAR: f64 = 13.0;
 const GAP: f64 = 7.0;
 const HEAD: f64 = 62.0;
 
-/// The colours of the text, the lines, the line for a ratio of 1, and the bars of each peer. There are colours for a
-/// light and for a dark theme.
+/// The fonts, and the colours of the text, the lines, the line for a ratio of 1, and the bars of each peer. There are
+/// colours for a light and for a dark theme.
 const STYLE: &str = "\
 text{font:13px system-ui,sans-serif;fill:#222}.title{font-weight:bold;font-size:15px}.value{font-size:11px}\
 .grid{stroke:#ddd}.one{stroke:#555}.go{fill:#0a7ea4}.tokio{fill:#b0413e}.may{fill:#7a5aa6}.threads{fill:#8a8a8a}\

@@ -116,7 +116,7 @@ impl Row {
 pub(super) mod tests {
     use super::*;
 
-    /// A comparison of two runs of three peers.
+    /// A comparison of three peers: three runs of ours, and one run of each other peer.
     pub(in crate::compare) fn example() -> Comparison {
         let mut comparison = Comparison::new(Setting::Native, "a computer".to_owned());
         for (peer, text) in [

@@ -6,9 +6,9 @@ use std::{fs, thread};
 use super::setting::Setting;
 use crate::qemu::QEMU;
 
-/// Describes what the results in this setting depend on. Counts of instructions depend only on QEMU. Times on a machine
-/// depend on QEMU, on the processor of the host, and on what else the host does. Times on threads depend only on the
-/// processor, and on what else the host does.
+/// Describes the parts of the host on which the results in this setting depend. Counts of instructions depend only on
+/// QEMU. Times on a machine depend on QEMU, on the processor of the host, and on what else the host does. Times on
+/// threads depend only on the processor, and on what else the host does.
 pub(super) fn describe(setting: Setting) -> String {
     let emulator = (setting != Setting::Native).then(emulator);
     let computer = (setting != Setting::Instructions).then(computer);

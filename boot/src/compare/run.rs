@@ -65,8 +65,8 @@ fn compare(setting: Setting, arguments: &Arguments, cache: &Cache) -> (Compariso
     for round in 0..rounds {
         for procs in arguments.procs(setting) {
             let order = Order { setting, procs, filters: &arguments.filters, limit: arguments.limit() };
-            // The order of the peers is reversed in every second round. So a host that becomes slower or faster favours
-            // none of them.
+            // The order of the peers is reversed in every second round. So if the host becomes slower or faster, the
+            // advantage does not always go to the same peer.
             let mut failed = Vec::new();
             let turn: Vec<usize> =
                 if round % 2 == 0 { (0..programs.len()).collect() } else { (0..programs.len()).rev().collect() };

@@ -1,4 +1,4 @@
-//! Creates the crate of a new program: `cargo run -- new NAME`.
+//! Creates the crate of a new program: `cargo run -- new PATH`.
 
 use std::fs;
 use std::io;
@@ -83,7 +83,8 @@ fn kernel_from(folder: &Path, root: &Path) -> PathBuf {
 }
 
 fn manifest(name: &str, kernel: &Path) -> String {
-    // `Debug` quotes and escapes text as TOML requires. The only exception is control characters.
+    // `Debug` quotes and escapes text as TOML requires. The only exceptions are characters that cannot be printed:
+    // `Debug` writes most of them as `\u{…}`, which is not TOML.
     let kernel = kernel.display().to_string();
     format!(
         r#"[package]

@@ -5,7 +5,7 @@
 //! | `memory` | the memory into which the machine publishes its numbers |
 //! | `model` | rates and shares, computed from the numbers of the last second |
 //! | `draw` | the picture of a model |
-//! | `terminal` | the terminal, which is restored however `boot` ends, and the output that is printed after the view |
+//! | `terminal` | the terminal, which is restored when the view ends, and the output that is printed then |
 
 mod draw;
 mod memory;

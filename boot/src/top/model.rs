@@ -69,7 +69,7 @@ impl Model {
         let per_second = |before: u64, now: u64| now.saturating_sub(before) as f64 / seconds;
         let observations = last.observations.saturating_sub(first.observations);
         let processors = last.processors.iter().enumerate().map(|(index, now)| {
-            // If a P was not in use at the time of the first snapshot, this snapshot has no sums for it. The current
+            // If a P was not in use at the time of the first snapshot, that snapshot has no sums for the P. The current
             // sums are used instead, so the P is shown without activity.
             let before = first.processors.get(index).unwrap_or(now);
             Processor {

@@ -87,8 +87,8 @@ pub(crate) fn leave() {
         }
         Ok(())
     };
-    // An error is ignored, because it cannot be handled here. It means that standard output is closed, or that the file
-    // with the kept output cannot be read.
+    // An error is ignored, because it cannot be handled here. It means that standard output cannot be written, or that
+    // the file with the kept output cannot be read.
     let _ = print();
 }
 
@@ -127,7 +127,7 @@ pub(super) struct Terminal {
     title: String,
     size: Rect,
     screen: ratatui::Terminal<CrosstermBackend<Gate>>,
-    /// The last lines of the output. The last one may be incomplete.
+    /// The last lines of the output. The last of these lines may be incomplete.
     lines: VecDeque<String>,
 }
 
