@@ -111,7 +111,7 @@ struct Cpu {
     /// last sample, whichever is later. `None` while the CPU halts, and before the first event that says which thread
     /// the CPU runs.
     busy_since: Option<u64>,
-    /// The busy time from the last sample to the beginning of the last halt.
+    /// The busy time between the last sample and the beginning of the last halt.
     before: u64,
 }
 
@@ -170,8 +170,8 @@ impl Replay {
         }
     }
 
-    /// Charges an unlock with the time for which all Gs have waited for its lock. Time that was charged to an earlier
-    /// unlock is not charged again. Go estimates the sum from the longest and the shortest of the waits
+    /// Charges an unlock with the sum of the times for which Gs have waited for its lock. Time that was charged to an
+    /// earlier unlock is not charged again. Go estimates the sum from the longest and the shortest of the waits
     /// (`semrelease1`).
     fn charge(&mut self, when: u64, unlocked: &Unlocked) {
         let mut sum = 0;

@@ -29,7 +29,7 @@ fn let_others_wait() {
 }
 
 thread_local! {
-    // Reading the symbols takes most of the time of a test.
+    // The symbols are kept, because reading them takes most of the time of a test.
     static SYMBOLS: Symbols = Symbols::of_this_program();
 }
 

@@ -56,8 +56,8 @@ pub const ESCAPE: u8 = 0x10;
 const INVERTED: u8 = 1 << 6;
 
 /// The byte (`ETX`) that precedes the status with which the program is going to end. The kernel sends both before it
-/// writes the report of a panic, which may be long. If a time limit cuts the report, `boot` still ends with this
-/// status.
+/// writes its last report, such as that of a panic, an exception or a deadlock. The report may be long. If a time limit
+/// cuts it, `boot` still ends with this status.
 pub const ENDING: u8 = 0x03;
 
 /// Whether a byte of the text must be escaped.
@@ -259,8 +259,9 @@ impl<I: Iterator<Item = u64> + Clone> Hash for Place<I> {
     }
 }
 
-/// The text that a [`SincePowerOn`] prints after the number of seconds. Where this text first occurs in the console
-/// output, `boot` inserts after it how long ago QEMU was started, which the machine cannot know.
+/// The text that a [`SincePowerOn`] prints after the number of seconds. Where this text first occurs on standard output,
+/// `boot` inserts after it how long ago QEMU was started, which the machine cannot know. If instructions are counted,
+/// `boot` inserts nothing, because all such runs must be equal.
 pub const POWER_ON: &str = "s after power-on";
 
 /// The time since power-on, as a program prints it.
