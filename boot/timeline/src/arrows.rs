@@ -1,4 +1,5 @@
-//! Arrows from what made a G runnable, or let it run here, to the point where it began to run.
+//! Arrows that end where a G began to run. An arrow begins where the G was made runnable, where it was stolen, or where
+//! the P was handed off on which the G then ran.
 
 use gmp_sched::trace::Track;
 

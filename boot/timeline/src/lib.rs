@@ -1,6 +1,7 @@
 //! Turns a trace of the scheduler ([`gmp_sched::trace`]) into files that show it.
 //!
-//! 1. [`Trace`] merges the events of all Ps and CPUs into one list, and collects the names and functions of the Gs.
+//! 1. [`Trace`] merges the events of all tracks into one list, and collects the names and functions of the Gs. There is
+//!    a track for each P, one for each CPU, and one for callers without a P.
 //! 2. The file `replay` replays the events. The result is a [`model`]: when each G ran, why it waited, and who readied
 //!    it. [`queues`] replays the run queues.
 //! 3. [`perfetto`] writes the result as JSON for Perfetto (<https://ui.perfetto.dev>) and chrome://tracing.

@@ -123,7 +123,8 @@ pub struct Wait {
     pub cause: Cause,
 }
 
-/// How many Gs run, how many are runnable, and how many Ps are idle, from a point in time until the next change.
+/// How many Gs run and how many are runnable, how many Ps are idle, and how many Ms spin, from a point in time until the
+/// next change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
     /// The point in time from which these numbers are valid, in nanoseconds.
@@ -145,7 +146,7 @@ pub struct QueueLength {
     pub when: u64,
     /// The P of the queue, or `None` for the global queue.
     pub processor: Option<u32>,
-    /// The number of Gs in the queue, with that in `runnext`.
+    /// The number of Gs in the queue, including the G in `runnext`.
     pub length: usize,
 }
 
@@ -164,7 +165,7 @@ pub struct Model {
     pub cpus: Vec<CpuSlice>,
     /// The interrupts that the CPUs took.
     pub interrupts: Vec<InterruptSlice>,
-    /// Numbers of Gs and Ps. There is an entry for each point in time at which they change.
+    /// Numbers of Gs, Ps and Ms. There is an entry for each point in time at which they change.
     pub numbers: Vec<Numbers>,
     /// The lengths of the run queues. There is an entry for each change.
     pub queue_lengths: Vec<QueueLength>,

@@ -51,7 +51,8 @@ pub fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// Returns, for each P, how many nanoseconds it spent on each activity, as fields of a JSON object. The file has no
-/// slices of idle Ps, but these sums contain the idle times, too, so those of each P add up to the length of the trace.
+/// slices of idle Ps, but these sums contain the idle times, too. So the sums of each P add up to the length of the
+/// trace.
 fn times_of_processors(model: &Model, processors: u32) -> String {
     let mut sums = vec![BTreeMap::new(); processors as usize];
     for slice in &model.slices {

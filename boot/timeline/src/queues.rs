@@ -1,7 +1,7 @@
 //! The run queues, to which the events of a trace are applied.
 //!
 //! The page has queues of its own in `page/state.js`. The tests compare the queues of the page with those of this
-//! module, and those of this module with the queues of the scheduler.
+//! module. They also compare the length of one P's ring in this module with that in the scheduler.
 
 use std::collections::VecDeque;
 
@@ -63,7 +63,7 @@ impl Queues {
     pub fn stolen(&self, entry: &Entry) -> Vec<usize> {
         let (victim, count) = (entry.detail as u32 as usize, (entry.detail >> 32) as usize);
         let ring = self.processors.get(victim).map(|local| local.ring.iter());
-        // The thief runs the last one, which the event names. It may be the one that was in `runnext`.
+        // The thief runs the last stolen G, which the event names. This G may be the one that was in `runnext`.
         let others = ring.into_iter().flatten().copied().filter(|&g| Some(g) != entry.goroutine);
         others.take(count.saturating_sub(1)).chain(entry.goroutine).collect()
     }

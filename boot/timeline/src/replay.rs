@@ -53,7 +53,7 @@ struct Processor {
 struct Replay<'a> {
     goroutines: Vec<Goroutine>,
     processors: Vec<Processor>,
-    /// The current numbers of Gs and Ps.
+    /// The current numbers of Gs, Ps and Ms.
     numbers: Numbers,
     queues: Queues,
     /// The last lengths in the model, of the queues of Ps and then of the global queue.
@@ -278,8 +278,8 @@ impl Replay<'_> {
         self.processors[on as usize].machine = None;
     }
 
-    /// Called when a G has returned from a system call. If its M had lost the P, adds the period in which the M was
-    /// blocked.
+    /// If the G is in a system call and its M has lost the P, adds the period in which the M was blocked, which ends at
+    /// `to`. Called when the G returns from the call or starts to run, and at the end of the trace.
     fn unblock(&mut self, goroutine: usize, to: u64) {
         if let State::Blocked { since, machine: Some(machine) } = self.goroutines[goroutine].state {
             self.model.blocked.push(Blocked { machine, goroutine, from: since, to: to.max(since) });

@@ -91,7 +91,8 @@ pub struct Trace {
 
 impl Trace {
     /// Merges the events of all tracks, which [`Scheduler::traces`](gmp_sched::scheduler::Scheduler::traces) returns.
-    /// Events with the same time are in the order of [`Track`], and those of one track keep their order.
+    /// Events with the same time are in the order of [`Track`], and those of one track keep their order. The only
+    /// exception is a violation, which comes after all other events with the same time.
     #[must_use]
     pub fn new(mut tracks: Vec<TrackTrace>) -> Self {
         tracks.sort_by_key(|trace| trace.track);
@@ -139,16 +140,16 @@ impl Trace {
         self.cpus
     }
 
-    /// If the trace is that of a failed run of the simulator, returns the index of the event that violates a rule, and
-    /// the rule. Otherwise returns `None`.
+    /// If the trace is that of a failed run of the simulator, returns the index of the event that records the violation
+    /// of a rule, and the rule. Otherwise returns `None`.
     #[must_use]
     pub fn violation(&self) -> Option<(usize, &str)> {
         let index = self.events.iter().position(|entry| entry.kind == EventKind::Violation)?;
         Some((index, self.texts.get(self.events[index].detail as usize)?))
     }
 
-    /// Returns the events, oldest first. Events that only define names and texts are left out, and so are the events
-    /// for profiles.
+    /// Returns the events, oldest first. Events that only define names, functions and texts are left out, and so are
+    /// the events for profiles.
     #[must_use]
     pub fn events(&self) -> &[Entry] {
         &self.events

@@ -102,7 +102,8 @@ fn json_tells_from_which_p_each_g_migrated() {
     assert!(migrations > 10, "{migrations} migrations");
 }
 
-/// Viewers draw only slices that nest. The only slices that contain others are those of CPUs, which interrupts interrupt.
+/// Viewers draw only slices that nest. The only slices that contain others are those of threads on CPUs, which contain
+/// the slices of interrupts.
 #[test]
 fn slices_of_each_track_nest_and_those_of_ps_and_ms_do_not_overlap() {
     let mut nested = 0;
@@ -135,8 +136,8 @@ fn slices_of_each_track_nest_and_those_of_ps_and_ms_do_not_overlap() {
     assert!(nested > 0, "no interrupt interrupts a thread");
 }
 
-/// The counters of the JSON file have, at the end of each change, the lengths of the replayed queues and the number of Ms
-/// that search.
+/// After each change, the counters of the JSON file are the lengths of the replayed queues and the number of Ms that
+/// search.
 #[test]
 fn counters_are_the_lengths_of_the_queues_and_the_spinning_ms() {
     let mut seen = BTreeSet::new();
@@ -165,7 +166,7 @@ fn counters_are_the_lengths_of_the_queues_and_the_spinning_ms() {
                     _ => {}
                 }
             }
-            // Of the changes within a very short interval, the file only has the last one.
+            // Of the changes within a very short interval, the file only has the last one. So the others are skipped.
             let (when, interval) = (simultaneous[0].when, trace.duration() / 20_000 + 1);
             let is_last =
                 trace.events().iter().all(|entry| entry.when <= when || entry.when / interval > when / interval);

@@ -337,7 +337,7 @@ fn failed_run_is_marked_at_the_event_that_violates_the_rule() {
                 }
                 sim::yield_now();
             };
-            // The mutant is a wake-up that readies its G twice.
+            // The fault of this program is a wake-up that readies its G twice.
             for wake in ["first", "second"] {
                 sim::mark(wake);
                 // SAFETY: none. The second call violates the contract, which the scheduler detects.

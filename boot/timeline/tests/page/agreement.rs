@@ -167,7 +167,7 @@ fn latencies(model: &Model) -> impl Iterator<Item = (u64, usize, u64, u32)> {
     })
 }
 
-/// Returns the G that ran longest on a P in a period of time, and for how long.
+/// Returns, for each G that ever ran on a P, for how long it ran there within a period of time. The result may be 0.
 fn ran_meanwhile(model: &Model, processor: u32, from: u64, to: u64) -> BTreeMap<usize, u64> {
     let mut sums = BTreeMap::new();
     for slice in model.slices.iter().filter(|slice| slice.processor == processor) {
@@ -222,7 +222,7 @@ pub(crate) fn waits_and_latencies(browser: &mut Browser, theme: &str) -> Result<
                 _ => panic!("{wait}"),
             }
         }
-        // The keys show one wait after the other: its G, and its period with the state at its end.
+        // Each key shows another wait: the G of the wait, its period, and the state at the end of this period.
         for (key, number) in [("ArrowDown", 0), ("ArrowDown", 1), ("ArrowDown", 2), ("ArrowUp", 1)] {
             browser.press(key)?;
             assert_eq!(

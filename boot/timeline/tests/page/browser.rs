@@ -1,5 +1,6 @@
-//! A browser without a window, which a test opens pages in and controls with keys and the pointer, by the Chrome
-//! DevTools Protocol (<https://chromedevtools.github.io/devtools-protocol/>). The protocol's messages go through pipes.
+//! A browser without a window. A test opens pages in the browser, and controls it with keys and the pointer, by the
+//! Chrome DevTools Protocol (<https://chromedevtools.github.io/devtools-protocol/>). The protocol's messages go through
+//! pipes.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -23,7 +24,8 @@ pub(crate) const SIZE: (u32, u32) = (1920, 1080);
 /// How long the browser may take to answer. A busy machine may load a page with a million events for many seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Returns the browser that the environment variable `GMP_CHROMIUM` names, or else the first one in `PATH`.
+/// Returns the browser that the environment variable `GMP_CHROMIUM` names, or else the first one of [`NAMES`] that is
+/// in `PATH`.
 pub(crate) fn find() -> Option<OsString> {
     let in_path = |name: &&str| -> Option<PathBuf> {
         env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(name)).find(|file| file.is_file())
@@ -40,9 +42,9 @@ pub(crate) struct Browser {
     last_command: u64,
     /// Identifies the tab.
     session: Option<String>,
-    /// Events of the tab that no call has waited for.
+    /// The messages that are not results of commands, since the last page was opened.
     events: Vec<Value>,
-    /// The browser's files, which are deleted with it.
+    /// The browser's files, which are deleted when this value is dropped.
     _profile: TempDir,
 }
 

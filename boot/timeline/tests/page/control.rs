@@ -35,7 +35,8 @@ pub(crate) fn search(browser: &mut Browser, theme: &str) -> Result<(), Failed> {
     let other = (0..trace.goroutines().len()).find(|&index| trace.goroutines()[index].name.is_empty()).expect("a G");
     let (id, function) = (trace.goroutines()[other].id, &trace.goroutines()[other].function);
     let part = function.split("::").find(|part| part.starts_with("programs")).expect("a module of this test");
-    // The number alone, with the letter, a part of the name in capitals, and a part of the function.
+    // The number alone, the number with the letter, and a part of the name in capitals. A part of the function is
+    // searched for below.
     let cases = [(id.to_string(), other), (format!("g{id}"), other), ("PRODU".to_owned(), producer)];
     for (text, goroutine) in cases {
         browser.press("/")?;
@@ -78,8 +79,8 @@ pub(crate) fn search(browser: &mut Browser, theme: &str) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The text at the pointer, over the first period of each combination of what the G did before, how it was readied, and
-/// whether it has migrated.
+/// Checks the text at the pointer. The pointer is over the first period of each combination of what the G did before,
+/// how it was readied, and whether it has migrated.
 pub(crate) fn hover(browser: &mut Browser, theme: &str) -> Result<(), Failed> {
     let trace = programs::simulated();
     let (_directory, page) = page_of(&trace)?;
@@ -238,7 +239,7 @@ pub(crate) fn keys(browser: &mut Browser, theme: &str) -> Result<(), Failed> {
     browser.evaluate(&format!("goTo({})", count / 2))?;
     let (from, to) = view(browser)?;
     assert!((from..=to).contains(&(trace.events()[count / 2 - 1].when as f64)));
-    // From slice to slice of main.
+    // The keys lead from slice to slice of main.
     let main = named(&trace, "main");
     let begins: Vec<_> = slices_of(&model, main).iter().map(|slice| slice.from).collect();
     browser.evaluate(&format!("choose({main}); goTo(0)"))?;

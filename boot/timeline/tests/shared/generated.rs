@@ -15,7 +15,7 @@ const TEXT: u64 = 9;
 #[derive(Clone, Default)]
 struct Local {
     runs: Option<u64>,
-    /// The Gs that this P has parked, the longest-parked first.
+    /// The Gs that this P has parked, in the order in which they were parked.
     parked: VecDeque<u64>,
     now: u64,
 }
@@ -52,7 +52,7 @@ impl Generator {
         (self.random >> 33) % limit
     }
 
-    /// Adds what one P does next. A G ends after it has parked, in the mean, `parks` times.
+    /// Adds what one P does next. A G ends after it has parked, in the mean, `parks` times. If `parks` is 0, no G ends.
     fn step(&mut self, p: usize, local: &mut Local, window: usize, parks: u64) {
         let track = 2 * p;
         local.now += 50 + self.below(1000);
@@ -115,8 +115,8 @@ impl Generator {
     }
 }
 
-/// Makes a trace with this number of Gs, which all wait in the global queue first. P0 parks only one G at a time,
-/// so two Gs run very often.
+/// Makes a trace with this number of Gs, which all wait in the global queue first. P0 parks only one G at a time, so two
+/// Gs run on it very often.
 pub(crate) fn generated(goroutines: u64, parks: u64) -> Trace {
     let mut generator = Generator::new(goroutines);
     for goroutine in generator.fresh.clone() {
