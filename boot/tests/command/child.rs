@@ -271,8 +271,8 @@ fn child_is_ended_when_its_test_fails() {
     assert_is_gone(sleeper.trim());
 }
 
-/// Asserts that a process has ended or is a zombie. The caller has sent a signal to the process, and a signal may take
-/// some time to have an effect.
+/// Asserts that a process has ended or is a zombie. The caller has made the process end, for example by a signal, which
+/// may take some time to have an effect.
 pub(crate) fn assert_is_gone(id: &str) {
     let id = Pid::from_raw(id.parse().expect("a number")).expect("a process");
     let deadline = std::time::Instant::now() + Duration::from_secs(10);

@@ -363,7 +363,8 @@ fn compute_long(mut value: u64) -> u64 {
     value
 }
 
-/// Runs a G with a name. Meanwhile, main computes. Main then prints how many nanoseconds the computation took.
+/// Runs a G with a name. Meanwhile, main computes. Main then prints how many nanoseconds the computation took, and how
+/// many nanoseconds this whole function took.
 fn traced() {
     let began = now();
     let worker = Builder::new().name("worker").go(|| sleep(Duration::from_millis(1)));
