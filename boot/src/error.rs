@@ -12,13 +12,14 @@ pub enum Error {
     /// The command line is wrong, or a file that it names cannot be used. For example, it names an option, a program or
     /// a file that does not exist.
     Usage(String),
-    /// The program does not build, or its disk image cannot be written. Also if a peer of `compare` cannot be built.
+    /// The program does not build, its disk image cannot be written, or a peer of `compare` cannot be built or run.
     Build(String),
     /// Writing to standard output, to the terminal, or to a file with a result failed.
     Output(String),
     /// The reader has closed standard output. `boot` then ends without a message, as most programs do.
     Closed,
-    /// QEMU is missing or has failed, or QEMU was ended by gdb or by a command to its monitor.
+    /// QEMU, or something that QEMU needs, is missing or has failed. Or QEMU was ended by gdb or by a command to its
+    /// monitor.
     Qemu(String),
 }
 

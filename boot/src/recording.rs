@@ -2,9 +2,9 @@
 //! (`--profile`).
 //!
 //! The kernel writes the events into [shared memory](crate::shared_memory). Each P and each CPU gets a part of this
-//! memory. With eight Ps, the part of a P has room for 546,000 events. A thread of the host copies the events out of
-//! the memory every few milliseconds. If the machine overwrites events before they are copied, these events are counted
-//! as lost.
+//! memory. With eight Ps on eight CPUs, the part of a P has room for about 546,000 events. A thread of the host copies
+//! the events out of the memory every few milliseconds. If the machine overwrites events before they are copied, these
+//! events are counted as lost.
 
 use core::fmt;
 use core::time::Duration;

@@ -158,7 +158,8 @@ impl Decoder {
 pub const END_OF_INPUT: u8 = 0x04;
 
 /// The key (`DC4`, Ctrl-T) by which the user asks the kernel for a report. A terminal sends this key only when the user
-/// also enters a newline. So the kernel removes both the key and a newline directly after it from the program's input.
+/// also enters a newline. So the kernel removes the key from the program's input, and also a newline or carriage return
+/// directly after the key.
 pub const INSPECT_KEY: u8 = 0x14;
 
 /// The text before each address in a backtrace. `boot` adds the function and line after such an address. `Display` of

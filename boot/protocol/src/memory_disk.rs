@@ -50,15 +50,15 @@ pub struct DiskFault {
 /// What a disk in memory does wrong with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// It answers as if it had written neither data nor status.
+    /// It answers as if it had written neither data nor status, although it has transferred the data.
     Short,
-    /// It answers a request that does not exist.
+    /// It answers a request that does not exist, in place of this one.
     Id,
     /// It answers the request twice.
     Twice,
     /// It never answers the request.
     Lose,
-    /// It reports an input/output error.
+    /// It reports an input/output error, and transfers no data.
     Error,
 }
 
