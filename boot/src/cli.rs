@@ -219,9 +219,9 @@ impl Cli {
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if a disk cannot be opened, or if an argument is not Unicode. The same error is returned if
-    /// `new` is not followed by exactly one path, if `compare` comes after an option, or if `--image` is given without
-    /// a firmware that boots from an image.
+    /// [`Error::Usage`] in these cases: a disk cannot be opened; an argument is not Unicode; `new` is not followed by
+    /// exactly one path; `compare` comes after an option; or `--image` is given without a firmware that boots from an
+    /// image.
     pub(crate) fn request(mut self) -> Result<Request, Error> {
         if self.list {
             return Ok(Request::List);

@@ -75,7 +75,7 @@ fn address(detail: u64) -> u64 {
 fn steps_of(trace: &TrackTrace, stacks: &HashMap<u64, Stack>) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     // The call stack of the last park on this track. Some parks also release a lock, for example the wait for a
-    // condition variable. Such an unlock is recorded without a call stack, and gets this one.
+    // condition variable. Such an unlock is recorded without a call stack, and gets the call stack of the park.
     let mut last_park = Stack::new();
     for event in &trace.events {
         let when = event.when.as_nanos();

@@ -234,8 +234,8 @@ impl<I: Iterator<Item = u64> + Clone> fmt::Display for Frames<I> {
 /// code of the kernel or a library. Otherwise `boot` shows the line.
 pub const PLACE_PREFIX: &str = "  in 0x";
 
-/// The backtrace of a G that does not run. Its first address is where the G will continue, and the others are in the
-/// callers. `Display` writes a line break and one line for each address. Without addresses, the text is empty.
+/// The backtrace of a G that does not run. The first address is where the G will continue, and the other addresses are
+/// in the callers. For each address, `Display` writes a line break and a line. Without addresses, the text is empty.
 ///
 /// ```
 /// # extern crate std; use std::string::ToString;

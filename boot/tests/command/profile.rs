@@ -9,8 +9,8 @@ use profile::pprof::{PprofProfile, Sample};
 use crate::outside::{boot_outside, finish, status, text};
 
 /// Boots the program on one CPU, with counted instructions. With two CPUs, the G that waits for the lock would spin,
-/// and would not park. The reason is that QEMU runs the other CPU for a long time at each `pause` instruction of the
-/// spinning G, so the lock is released before the G has stopped spinning.
+/// and would not park. At each `pause` instruction of the spinning G, QEMU would run the other CPU for a long time. So
+/// the lock would be released before the G has stopped spinning.
 fn profiled(directory: &Path, options: &[&str], argument: &str) -> Output {
     let option = format!("--profile={}", directory.display());
     finish(boot_outside(&[&["--icount", "--smp=1", &option], options].concat(), &[argument]))

@@ -1,9 +1,9 @@
 //! Writes a trace as one HTML file that needs no network.
 //!
-//! The file contains the style, the scripts and the events. The scripts are in `page`: `state.js` replays the events,
-//! `history.js` collects periods, waits and arrows, `words.js` describes them, `timeline.js` and `overlays.js` draw
-//! them, `moment.js` draws the state at one moment, `tables.js` has the table of waits and the histogram, and `main.js`
-//! connects them. The events are columns of little-endian numbers, as base64: see `columns`.
+//! The file contains the style, the scripts and the events. The scripts are in `page`. `state.js` replays the events.
+//! `history.js` collects periods, waits and arrows, and `words.js` describes them. `timeline.js` and `overlays.js` draw
+//! them, and `moment.js` draws the state at one moment. `tables.js` has the table of waits and the histogram. `main.js`
+//! connects the other scripts. The events are columns of little-endian numbers, as base64: see `columns`.
 
 use std::io::{self, Write};
 
