@@ -53,8 +53,8 @@ pub const OPTIONS: &[KernelOption] = &[
     // The kernel supports at most 255 CPUs. When the kernel starts, it also checks that the number of Ps does not
     // exceed a limit that depends on the number of CPUs.
     KernelOption { key: "procs", value: Value::Number(1..=255) },
-    // With a shorter slice the CPUs would spend most of their time on switches. With a longer slice a G could wait
-    // for more than ten seconds.
+    // With a much shorter slice, the CPUs would spend most of their time on switches. With a longer slice, a G could
+    // wait for more than ten seconds.
     KernelOption { key: "slice_us", value: Value::Number(100..=10_000_000) },
     KernelOption { key: "undisturbed_us", value: Value::Number(0..=10_000_000) },
     KernelOption { key: "halt_poll_us", value: Value::Number(0..=10_000_000) },

@@ -1,8 +1,8 @@
 //! The terminal of the view, which is standard error, and the output that is kept until the view ends.
 //!
-//! [`leave`] restores the terminal and prints what was kept. It is called when the machine ends, when the view is
-//! dropped, in a panic, and before a signal ends this process. After the first call, nothing is drawn, and further
-//! calls have no effect.
+//! [`leave`] restores the terminal and prints what was kept. It is called when the machine ends or its time limit is
+//! over, when the view is dropped, in a panic, and before a signal ends this process. After the first call, nothing is
+//! drawn, and further calls have no effect.
 
 use std::collections::VecDeque;
 use std::fs::File;
