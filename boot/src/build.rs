@@ -39,7 +39,8 @@ const LINUX: &str = "x86_64-unknown-linux-gnu";
 /// The target for which Rust includes a linker.
 const BARE: &str = "x86_64-unknown-none";
 
-/// Environment variables that could change the flags or the directories of a build. They are not passed on to cargo.
+/// Environment variables that could change the flags or the directories of a build. The builds of programs and of the
+/// bootloader do not inherit them.
 pub(crate) const CLEARED: [&str; 8] = [
     "RUSTFLAGS",
     "RUSTC_WORKSPACE_WRAPPER",

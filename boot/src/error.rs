@@ -9,8 +9,8 @@ use boot_protocol::status;
 /// possible, what the user can do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The command line is wrong, or a file that it names cannot be used. For example, it names an option, a program or
-    /// a file that does not exist.
+    /// The command line is wrong, or a file that the command line names cannot be used. For example, the command line
+    /// names an option, a program or a file that does not exist.
     Usage(String),
     /// The program does not build, its disk image cannot be written, or a peer of `compare` cannot be built or run.
     Build(String),
