@@ -27,7 +27,7 @@ pub(super) struct SimCpu {
     pub(super) is_pending: Cell<bool>,
     in_handler: Cell<bool>,
     pub(super) machine: Cell<Option<&'static Machine<Sim>>>,
-    /// The M whose thread parked last on this CPU.
+    /// The M whose thread was the last to park on this CPU and leave it idle. Stays `None` on an explored machine.
     pub(super) parked_machine: Cell<Option<&'static Machine<Sim>>>,
     pub(super) run_time: RunTime,
 }
@@ -60,7 +60,7 @@ impl RunTime {
         self.stays.get()
     }
 
-    /// Clears the run times, which only the check of slices uses. An explored machine is not checked so.
+    /// Clears the run times. Called on explored machines, on which `slices`, the only user of run times, checks nothing.
     pub(super) fn forget(&self) {
         self.total.set(0);
         self.at_interrupt.set(0);
@@ -90,9 +90,9 @@ impl SimCpu {
     }
 
     /// If a G runs on this CPU, and its M holds a P, counts the `nanoseconds` after `now` as run time, but only up to
-    /// the moment when the timer is due. Time does not count in three cases: from the moment when the timer is due
-    /// until its handler has run; while an IPI or a preemption is pending; and while a G whose slice is over switches
-    /// to g0.
+    /// the moment when the timer is due. Time does not count in four cases: from the moment when the timer is due
+    /// until its handler has run; while a handler runs; while an IPI or a preemption is pending; and while a G whose
+    /// slice is over is pinned, because it cannot be preempted then.
     pub(super) fn pass(&self, now: u64, nanoseconds: u64) {
         let Some(machine) = self.machine.get() else { return };
         let (Some(_), Some(processor)) = (machine.current_goroutine(), machine.processor()) else { return };
@@ -108,7 +108,7 @@ impl SimCpu {
         self.timer.get()
     }
 
-    /// Whether the CPU has something to do at `now`.
+    /// Whether the CPU has something to do at `now`, apart from the interrupts of devices.
     pub(super) fn can_step(&self, now: u64) -> bool {
         !self.halts.get() || self.kicked.get() || self.timer.get().as_nanos() <= now
     }
@@ -124,14 +124,14 @@ impl SimCpu {
         self.pins.get() == 0 && self.machine.get().is_some_and(|machine| machine.current_goroutine().is_some())
     }
 
-    /// Whether no protocol is under way on this CPU. This is so if no interrupt and no preemption is pending, and the
-    /// CPU either halts or runs user code.
+    /// Whether no protocol is under way on this CPU. This is so if no IPI and no preemption is pending, no interrupt
+    /// handler runs, and the CPU either runs user code or halts until after `now`.
     pub(super) fn is_quiet(&self, now: u64) -> bool {
         let is_pending = self.kicked.get() || self.is_pending.get();
         !is_pending && !self.in_handler.get() && (self.is_in_user_code() || !self.can_step(now))
     }
 
-    /// Whether the CPU halts with nothing to do at `now`.
+    /// Whether the CPU halts with nothing to do at `now`, apart from the interrupts of devices.
     pub(super) fn halts(&self, now: u64) -> bool {
         !self.can_step(now)
     }
@@ -159,9 +159,9 @@ impl SimCpu {
         preempts
     }
 
-    /// Runs the handlers on the interrupted stack, with interrupts off. An IPI takes a while to arrive, so this
-    /// function may leave an IPI pending until it is called again. If the IPI `woke` the CPU, this function handles it
-    /// now.
+    /// Runs the handlers of the pending interrupts on the interrupted stack, with interrupts off. An IPI takes a while
+    /// to arrive, so this function may leave an IPI pending until it is called again. If the CPU has just stopped
+    /// halting (`woke`), a pending IPI is handled now.
     fn handle_pending(&self, woke: bool) {
         let simulation = current();
         self.interrupts_on.set(false);
@@ -276,8 +276,9 @@ impl Points for Sim {
 }
 
 #[expect(unsafe_code, reason = "promises what kernel threads rely on")]
-// SAFETY: `current` returns the number of the CPU that `running` names, and only code of this CPU runs. Interrupts are
-// handled only in `take_interrupts`, which respects the interrupt flag, and in `halt`. Nothing else switches stacks.
+// SAFETY: `current` returns the number of the CPU that runs, and no code of another CPU runs meanwhile. Interrupts are
+// handled only in `take_interrupts`, which respects the interrupt flag, and in `halt`. Only `kthread` switches the
+// stacks of threads: the driver switches between CPUs, and resumes each CPU on the stack on which it stopped.
 unsafe impl Cpu for Sim {
     fn threads() -> &'static Threads<Self> {
         current().threads
@@ -360,8 +361,8 @@ unsafe impl Cpu for Sim {
     }
 }
 
-/// Lowers the preemption-disable depth. If the depth becomes zero, carries out a preemption that is pending, unless the
-/// caller is an interrupt handler or interrupts are off.
+/// Lowers the preemption-disable depth. If the depth of a G becomes zero, carries out a preemption that is pending,
+/// unless the caller is an interrupt handler or interrupts are off.
 pub(super) fn lower_pin() {
     let cpu = current().cpu();
     cpu.pins.set(cpu.pins.get().checked_sub(1).expect("a pin too few"));

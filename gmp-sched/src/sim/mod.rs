@@ -77,7 +77,7 @@ pub use __sim_span as span;
 /// The simulated machine and the seed of the run.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// Number of CPUs of the machine.
+    /// Number of CPUs of the machine, at most 64.
     pub cpus: usize,
     /// Number of Ps of the scheduler.
     pub processors: usize,
@@ -114,7 +114,7 @@ impl Default for Config {
 /// Figures of a successful run.
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
-    /// Number of points passed.
+    /// Number of steps taken, which [`Config::step_limit`] limits.
     pub steps: u64,
     /// Virtual time that the run took.
     pub elapsed: Duration,
@@ -147,11 +147,12 @@ impl core::error::Error for Failure {}
 ///
 /// # Errors
 ///
-/// A G or the scheduler panicked, an oracle failed, all Gs wait for ever, or the step limit was reached.
+/// A G or the scheduler panicked, the scheduler reported a fatal error, an oracle failed, all Gs wait for ever, or the
+/// step limit was reached. With [`Config::bodies_unwind`], a panic of a G that another G joins is not an error.
 ///
 /// # Panics
 ///
-/// There is no CPU or no P, or the caller is inside a simulation.
+/// There is no CPU or no P, there are more Ps than a scheduler can have, or the caller is inside a simulation.
 pub fn run(config: Config, main: impl FnOnce() + Send + 'static) -> Result<Report, Failure> {
     Simulation::new(config, None).run(None, Box::new(main)).0
 }

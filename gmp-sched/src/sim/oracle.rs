@@ -1,5 +1,5 @@
-//! The oracles: conditions that must hold of a simulated machine. Each function is named after the invariant that it
-//! checks.
+//! The oracles: conditions that must hold of a simulated machine. A function that checks one invariant is named after
+//! that invariant.
 
 use alloc::format;
 use alloc::string::String;
@@ -95,7 +95,7 @@ pub(super) fn at_the_end(scheduler: &'static Scheduler<Sim>) -> Result<(), Strin
     goroutines_are_conserved(scheduler)
 }
 
-/// While the world is stopped, the stopper is the only M with a P, and all other Ps are stopped.
+/// While the world is stopped, one M (the stopper) holds a P, and all other Ps are stopped or not in use.
 pub(super) fn nothing_runs_while_the_world_is_stopped(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
     use ProcessorStatus::{Dead, Running, Stopped, StoppedInSyscall};
     if !scheduler.is_stopped() {
@@ -175,7 +175,7 @@ fn work_is_conserved(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
     Ok(())
 }
 
-/// While all CPUs halt, the next interrupt comes no later than the earliest timer.
+/// While all CPUs halt, the next timer interrupt (at `wakes`) comes no later than the earliest timer of a P.
 fn no_timer_is_slept_past(scheduler: &'static Scheduler<Sim>, wakes: Instant) -> Result<(), String> {
     let earliest = scheduler.processors().iter().map(|processor| processor.timers.earliest()).min();
     match earliest {

@@ -38,8 +38,9 @@ pub(super) fn park(deadline: Option<Instant>) {
 
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
 // SAFETY: a flow of control leaves its CPU only in two cases: it switches, or it gives way while its pin count is
-// zero. Stacks are mapped with guards and stay until the run is over. A thread starts when it is unparked, and it
-// starts pinned.
+// zero. `raise_checked_pin` panics before the pin count overflows. Stacks are mapped with guards, end at a multiple of a
+// page, and stay until the run is over. The thread of an M has a stack of its own, starts pinned once, with its M as the
+// M of the CPU (see `switching_to`), and calls `NewMachine::run`.
 unsafe impl Platform for Sim {
     type Thread = &'static Thread<Self>;
 
@@ -88,7 +89,7 @@ unsafe impl Platform for Sim {
 
     fn linger(duration: Duration) {
         if current().explored.is_some() {
-            // The clock of an explored machine does not advance while a CPU runs, so the loop below would never end.
+            // The clock of an explored machine advances only to deadlines, so the loop below might never end.
             return Self::relax();
         }
         let end = <Self as Platform>::now() + duration;
@@ -102,7 +103,7 @@ unsafe impl Platform for Sim {
     }
 
     fn start_thread(machine: NewMachine<Self>) -> Result<Self::Thread, OutOfResources> {
-        // SAFETY: the stack is fresh, and no other code uses it.
+        // SAFETY: the stack is fresh, and no other code uses it until the run is over. After that no thread runs.
         Ok(unsafe { threads().create(current().stack(), run_machine, machine.into_raw()) })
     }
 
@@ -171,13 +172,14 @@ struct BodyEnds;
 /// Returns the M whose thread this is, or `None` for sysmon's thread.
 #[expect(unsafe_code, reason = "turns a thread's argument back into the machine it was made from")]
 pub(super) fn machine_of(thread: &'static Thread<Sim>) -> Option<&'static Machine<Sim>> {
-    // SAFETY: the argument is 0 or the address of an M, which is never freed.
+    // SAFETY: the argument of sysmon's thread is 0. The argument of every other thread is the address of an M, which is
+    // never freed.
     unsafe { core::ptr::with_exposed_provenance::<Machine<Sim>>(thread.argument()).as_ref() }
 }
 
 fn run_machine(machine: usize) -> ! {
     #[expect(unsafe_code, reason = "takes over what `start_thread` passed on")]
-    // SAFETY: `start_thread` made this word from a `NewMachine`, and each thread runs this function once.
+    // SAFETY: `start_thread` made this word from a `NewMachine` for one thread, and this thread calls this function once.
     let machine = unsafe { NewMachine::<Sim>::from_raw(machine) };
     guarded(|| machine.run())
 }
@@ -215,8 +217,9 @@ fn message_of(panic: &(dyn core::any::Any + Send)) -> String {
 pub(super) fn honour_pending() {
     cpu::give_way_and_lower(|pinned| {
         #[expect(unsafe_code, reason = "leaves the stack of a thread")]
-        // SAFETY: the thread is pinned once, by the caller of `honour_pending`, and before that the thread ran user
-        // code.
+        // SAFETY: `honour_pending` is not called by handlers. Its caller has found a G with no pin, which is in user
+        // code and so holds nothing that other threads wait for. Then the caller has raised one pin. This pin is the
+        // only one here in each iteration, because `give_way` returns with one pin.
         unsafe {
             threads().displace();
         }

@@ -92,7 +92,7 @@ pub(super) struct Explored {
     pub(super) waits: [Cell<bool>; 4],
 }
 
-/// Maximum duration of a step, in ns.
+/// Maximum duration of a step, in ns, without the time that a G computes in [`work`](super::work).
 const LONGEST_STEP: u64 = 60;
 
 /// An interrupt that a device will raise.
@@ -201,10 +201,11 @@ impl Simulation {
             unsafe { current().threads.idle_loop() }
         }
         for cpu in &self.cpus {
-            // SAFETY: the stack is fresh, and no other code uses it until the run is over.
+            // SAFETY: the stack is fresh, its end is aligned, and no other code uses it until the run is over. The CPU
+            // does not run yet, so nothing uses its context.
             unsafe { context::prepare(&cpu.context, self.stack().end, idle) };
         }
-        // SAFETY: the stack is fresh, and no other code uses it until the run is over.
+        // SAFETY: the stack is fresh, and no other code uses it until the run is over. After that no thread runs.
         self.sysmon.set(Some(unsafe { self.threads.create(self.stack(), run_sysmon, 0) }));
     }
 
@@ -252,7 +253,7 @@ impl Simulation {
         Ok(Some(able.trailing_zeros() as usize))
     }
 
-    /// Returns the set of the CPUs that can step now, a bit for each.
+    /// Returns the set of the CPUs that can step now. Bit n of the result is set if CPU n can.
     fn able(&self) -> u64 {
         (0..self.cpus.len()).filter(|&cpu| self.can_step(cpu)).fold(0, |able, cpu| able | 1 << cpu)
     }

@@ -46,6 +46,7 @@
 //! ring waits n times as long, because the ring is a FIFO.
 //!
 //! # How long the global queue waits
+//!
 //! When the global queue is to be checked, the current tick ends first. Then a batch of due timers, with its last tick,
 //! may come. Then the P takes a G from the global queue. The sum is [`GLOBAL_CHECK`]. The queue is checked once in 61
 //! ticks, each of which lasts at most [`TICK`].
@@ -88,20 +89,21 @@ pub(super) struct Waits {
 /// The waiting times of one P, in ns of the run time of its Gs.
 #[derive(Clone, Debug, Default)]
 struct Wait {
-    /// The CPU on which the P was at the last check, and the value of that CPU's `RunTime::stay` at that check.
+    /// The CPU on which a check last found the P, and the value of that CPU's `RunTime::stay` at that check.
     stay: Option<(usize, u64)>,
-    /// The number of the last check at which the P was on a CPU. If the next check finds the P on the same CPU, that
-    /// check adds the run time of the CPU between the two checks to the sums below.
+    /// The number of the last check that found the P on a CPU. If the next check finds the P on the same CPU, and no
+    /// other thread has run there in between, the next check adds the run time since this check to the sums below.
     running_at: u64,
-    /// The run time, at the last check, of the CPU on which the P was.
+    /// The total run time of the CPU in `stay` when a check last found the P on that CPU.
     counted: u64,
     /// The run time that was added to the sums below since the last timer interrupt of the P's CPU, or since the M
     /// began to run on that CPU if that was later. If the M loses the CPU, this time is subtracted again.
     since_interrupt: u64,
+    /// The tick of the P when a check last found the P on a CPU.
     tick: u64,
     /// How long the current tick of the P has lasted while other Gs waited.
     in_tick: Sum,
-    /// Number of Gs taken from the ring so far.
+    /// Number of Gs taken from the ring until a check last found the P on a CPU.
     taken: u32,
     /// How long the same G has been first in the ring.
     in_ring: Sum,
@@ -151,9 +153,9 @@ impl Waits {
 }
 
 impl Wait {
-    /// Returns the run time since the last check, or 0 if the P has not been on this CPU since then. If the M has lost
-    /// its CPU since then, subtracts `since_interrupt` from the sums. `was_running` is whether the P was on a CPU at
-    /// the last check.
+    /// Returns the run time of `cpu` since the last check, or 0 if the P has not been on this CPU since then. If the P
+    /// is on another CPU than before, or its M has lost the CPU and come back, subtracts `since_interrupt` from the
+    /// sums. `was_running` is whether the last check found the P on a CPU.
     fn advance(&mut self, cpu: usize, run_time: &RunTime, was_running: bool) -> u64 {
         let stay = Some((cpu, run_time.stay()));
         if self.stay != stay {

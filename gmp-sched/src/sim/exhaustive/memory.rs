@@ -24,10 +24,11 @@ const HEAP: usize = 4 << 20;
 const STACK: usize = 256 << 10;
 const STACKS: usize = (ARENA - HEAP) / STACK;
 const PAGE: usize = 4096;
-/// Maximum number of arenas at the same time: one for each test that explores, and one for each failed exploration.
+/// Maximum number of arenas in use at the same time: one for each exploration that is under way, and one for each that
+/// has failed.
 const ARENAS: usize = 32;
 
-/// Number of bytes below a stack pointer that are cleared, so that leftovers of earlier calls do not make equal states
+/// Number of bytes below a stack pointer that are always cleared. Leftovers of earlier calls would make equal states
 /// differ.
 const CLEARED: usize = 4096;
 std::thread_local! {
@@ -37,6 +38,7 @@ std::thread_local! {
 
 /// The address of the first arena, 0 until one is needed.
 static FIRST_ARENA: AtomicUsize = AtomicUsize::new(0);
+/// Bit n is set while arena n is in use.
 static IN_USE: AtomicU32 = AtomicU32::new(0);
 
 /// The global allocator of a test that explores. It allocates from the system or, while an explored machine runs, from
@@ -219,7 +221,8 @@ impl MachineMemory {
     }
 
     /// Brings the image of the machine's memory up to date and returns the hash of this memory. Only the part of a stack
-    /// at or above its pointer in `stack_pointers` is in use. The memory below the pointer is cleared.
+    /// at or above its pointer in `stack_pointers` is in use. Below the pointer, the last [`CLEARED`] bytes are cleared,
+    /// and all bytes that were in use at the last call.
     pub(super) fn save(&self, stack_pointers: &[usize]) -> u128 {
         let mut image = self.image.borrow_mut();
         let heap = self.arena.base()..self.arena.base() + HEAP;
@@ -235,24 +238,25 @@ impl MachineMemory {
         image.hash
     }
 
-    /// A mark for [`go_back`](Self::go_back). The image is up to date.
+    /// Makes a mark for [`go_back`](Self::go_back). The machine has not run since the last [`save`](Self::save).
     pub(super) fn mark(&self) -> Mark {
         let image = self.image.borrow();
         Mark { changes: image.log.len(), hash: image.hash }
     }
 
-    /// Restores the memory that the machine had when `mark` was made. The image is up to date.
+    /// Restores the memory that the machine had when `mark` was made. The machine has not run since the last
+    /// [`save`](Self::save).
     pub(super) fn go_back(&self, mark: Mark) {
         self.image.borrow_mut().go_back(mark);
     }
 }
 
-/// Clears memory of an explored machine that is not in use.
+/// Clears the part of a stack below the stack pointer.
 #[expect(unsafe_code, reason = "writes the machine's memory")]
 fn clear(memory: Range<usize>) {
-    // SAFETY: the memory is part of an arena whose machine does not run, and it is not in use: it is above the end of
-    // the heap or below a stack pointer. No red zone below a stack pointer is in use, because the compiler keeps none
-    // across the inline assembly by which a flow of control leaves its stack.
+    // SAFETY: the memory is part of an arena whose machine does not run. It is not in use, because it is below the stack
+    // pointer. No red zone below a stack pointer is in use, because the compiler keeps none across the inline assembly
+    // by which a flow of control leaves its stack.
     unsafe { ptr::with_exposed_provenance_mut::<u8>(memory.start).write_bytes(0, memory.len()) };
 }
 
@@ -333,8 +337,9 @@ struct Change {
     before: u64,
 }
 
-/// So many words are compared at once, because most words do not change.
+/// Number of words that are compared at once. Most words do not change, so this is faster than word by word.
 const SECTION: usize = 512;
+/// Number of words that are compared at once in a section that has changed.
 const LINE: usize = 8;
 
 impl Image {
@@ -389,10 +394,12 @@ impl Image {
     }
 }
 
-/// Reads `count` words of an explored machine.
+/// Returns `count` words of an explored machine. The caller does not use them after the machine's memory is written.
 fn read(address: usize, count: usize) -> &'static [u64] {
     #[expect(unsafe_code, reason = "reads the machine's memory")]
-    // SAFETY: the words are mapped memory of an arena whose machine does not run.
+    // SAFETY: the words are mapped memory of an arena, which was zero at first, so they are initialised. The callers
+    // pass multiples of 8 as addresses. The machine does not run, and nothing writes the words while the caller uses
+    // them.
     unsafe {
         slice::from_raw_parts(ptr::with_exposed_provenance(address), count)
     }
@@ -401,7 +408,7 @@ fn read(address: usize, count: usize) -> &'static [u64] {
 /// Writes a word of an explored machine.
 fn write(address: usize, word: u64) {
     #[expect(unsafe_code, reason = "writes the machine's memory")]
-    // SAFETY: the word is part of an arena whose machine does not run.
+    // SAFETY: the word is aligned mapped memory of an arena whose machine does not run, and no slice of `read` is in use.
     unsafe {
         ptr::with_exposed_provenance_mut::<u64>(address).write(word);
     }

@@ -22,8 +22,9 @@
 //!
 //! - counters, the times since which Gs wait or are runnable, and the P's clock from which these times are read,
 //!   because they are only used in reports;
-//! - the number of steps so far, the context of the driver (see `simulation`), and the contexts of flows of control
-//!   that run, because each of these is written before it is read;
+//! - the number of steps so far, the number of the CPU that ran last, whether its IPI was late, the context of the
+//!   driver (see `simulation`), and the contexts of flows of control that run or have ended, because each of these is
+//!   written before it is read;
 //! - the points at which the CPUs are stopped, which only the report of a failure names, and how long Gs have run, which
 //!   only `slices` checks;
 //! - memory below the stack pointer of a flow of control that does not run;
@@ -48,15 +49,15 @@
 //! - *What is written before it is read is cleared*: the link of a G, M, P or thread that is in no list, the time of the
 //!   last sleep of a thread that does not sleep, and the P that an M had in its last system call when it holds a P
 //!   again. So is the last holder of a P, because it only tells `Scheduler::holder_of` where to search first.
-//! - *Memory below a stack pointer is not in use*, so it is cleared not only before a state is saved, but also whenever
-//!   the scheduler calls a function of the simulated platform. Otherwise leftovers of earlier calls remain in the parts
-//!   of later frames that the compiler does not use, and equal states differ.
+//! - *Memory below a stack pointer is not in use*, so a part of it is cleared not only before a state is saved, but also
+//!   in most functions of the simulated platform that the scheduler calls (by `scrub` in `cpu`). Otherwise leftovers of
+//!   earlier calls remain in the parts of later frames that the compiler does not use, and equal states differ.
 //!
 //! Symmetry does not help: if Ms, Ps and CPUs that differ only in their number are counted once, the number of states
 //! falls by less than 3%.
 //!
 //! A program must not write statics or thread-local variables, because they are not saved. `tests/composition.rs`
-//! compares the states that are found with and without [`Setting::prunes`].
+//! checks that an exploration finds the same number of states with and without [`Setting::prunes`].
 //!
 //! # What is not covered
 //!
@@ -86,7 +87,7 @@ use crate::base::points::Site;
 /// The explored machine, and the bounds of the exploration.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// Number of CPUs of the machine.
+    /// Number of CPUs of the machine, at most 4.
     pub cpus: usize,
     /// Number of Ps of the scheduler.
     pub processors: usize,
@@ -172,9 +173,11 @@ type Who = (Option<MachineId>, Option<GoroutineId>);
 pub struct Step {
     /// The step.
     pub choice: Choice,
-    /// The M and the G on the CPU that took the step, before the step.
+    /// The M and the G on the CPU that took the step, before the step. For [`Choice::Tick`], those on the CPU that took
+    /// the step before.
     pub who: Who,
-    /// The point at which the CPU stopped after the step; `None` at a lock and in a G's own code.
+    /// The point at which the CPU stopped after the step; `None` at a lock, in a G's own code, if the CPU halts, and
+    /// for [`Choice::Tick`].
     pub site: Option<Site>,
 }
 
@@ -228,7 +231,9 @@ impl core::error::Error for Failure {}
 ///
 /// # Panics
 ///
-/// The global allocator is not [`Memory`], or the caller is inside a simulation.
+/// The global allocator is not [`Memory`], the caller is inside a simulation, or too many machines are explored at the
+/// same time. Or the program does not call [`begin`], or the setting has no CPU, more than 4 CPUs, no P, or more Ps than
+/// a scheduler can have.
 pub fn explore(setting: Setting, program: fn()) -> Result<Census, Failure> {
     search::Search::new(setting, program).run()
 }
