@@ -39,14 +39,16 @@ pub(super) fn leave(scheduler: &'static Scheduler<Native>) {
     alive.recheck_deadlock();
 }
 
-/// Whether nothing runs in any scheduler, and nothing can run again. Returns `false` if an [`ExpectedWakes`] exists, or
-/// if `asks`, the caller's scheduler, has been unregistered.
+/// Whether nothing runs in any registered scheduler, and nothing can run again. Returns `false` if an [`ExpectedWakes`]
+/// exists, or if `asks`, the caller's scheduler, is not registered.
 pub(super) fn are_all_dead(asks: &'static Scheduler<Native>) -> bool {
     let alive = lock(&ALIVE);
     let mut held = Vec::new();
-    // The locks of all schedulers stay held until the last check is done. Only an M that is not idle can wake a G of
-    // another scheduler, so no such wakeup can come between two of these checks. No other code holds more than one of
-    // these locks, so taking all of them cannot deadlock.
+    // The locks of all schedulers stay held until the last check is done, so that all checks describe the same moment. A
+    // scheduler that was found dead stays dead until then: all its Ms are idle, and an M of another scheduler that wakes
+    // one of its Gs needs its lock to enqueue the G. That other M is not idle, so its own scheduler is not found dead.
+    // Taking all locks cannot deadlock. `ALIVE` is locked, so only one thread at a time does this. No other code holds
+    // more than one of these locks, or waits for `ALIVE` while it holds one.
     alive.expected == 0
         && alive.schedulers.iter().any(|scheduler| core::ptr::eq(*scheduler, asks))
         && alive.schedulers.iter().all(|scheduler| {

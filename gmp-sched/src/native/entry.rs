@@ -106,7 +106,7 @@ impl Threads {
     ///
     /// # Panics
     ///
-    /// `processors` is 0, there is no thread or memory, or `main` panics.
+    /// `processors` is 0 or more than a scheduler can have, there is no thread or memory, or `main` panics.
     #[track_caller]
     pub fn run<T: Send + 'static>(self, processors: usize, main: impl FnOnce() -> T + Send + 'static) -> T {
         self.run_with(processors, |_| main())

@@ -198,16 +198,17 @@ impl Thread {
     }
 }
 
-/// Locks a mutex of this platform. Ignores poisoning, because nothing panics while such a mutex is locked.
+/// Locks a mutex of this platform. Ignores poisoning, because code that panics while such a mutex is locked (for example
+/// `pool::enter` for 0 Ps) leaves the value consistent.
 fn lock<T>(mutex: &sync::Mutex<T>) -> sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|error| error.into_inner())
 }
 
 impl Points for Native {
-    /// Spins, and in every 128th call lets other threads of the process run. The thread that this one waits for may
-    /// have been descheduled while it holds a lock. If there are many more threads than CPUs, the threads that spin for
-    /// the lock would otherwise use up the CPUs. Each critical section would then take as long as the time slices of
-    /// all these threads.
+    /// Spins, and in every 128th call lets another thread run. The thread for which the caller waits may have been
+    /// descheduled while it holds a lock. If there are many more threads than CPUs, the threads that spin for the lock
+    /// would otherwise use up the CPUs. Each critical section would then take as long as the time slices of all these
+    /// threads.
     #[inline(never)]
     fn relax() {
         /// Number of calls after which the operating system is called. Together these calls take longer than any
@@ -225,9 +226,9 @@ impl Points for Native {
 
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
 // SAFETY: nothing preempts here, so a flow of control leaves its M only where it switches. The current M is loaded each
-// time, never from an address kept across a switch (see `current`). Stacks are mapped with a guard page below. A
-// new thread waits until the scheduler has put its M into use. No other thread uses that M: a former thread of the M
-// has stopped using it before the M is reused.
+// time, never from an address kept across a switch (see `current`). Stacks are mapped with a guard page below, and end
+// at a multiple of 128. A new thread waits until the scheduler has put its M into use. No other thread uses that M: a
+// former thread of the M has stopped using it before the M is reused.
 unsafe impl Platform for Native {
     type Thread = &'static Thread;
 

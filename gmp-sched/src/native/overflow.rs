@@ -39,7 +39,8 @@ extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut l
     // SAFETY: with SA_SIGINFO the system passes a valid pointer.
     let info_read = unsafe { &*info };
     #[expect(unsafe_code, reason = "reads a field of a union")]
-    // SAFETY: a SIGSEGV has an address.
+    // SAFETY: the system has initialised the whole value, and any bits are valid in this field of the union. (They are
+    // the address of an access only if the signal is that of a page fault.)
     let address = unsafe { info_read.si_addr() } as usize;
     if let Some(goroutine) = overflowed(address) {
         #[expect(unsafe_code, reason = "reads what the system passes to a signal handler")]
@@ -110,7 +111,7 @@ fn read(address: usize, buffer: &mut [u8]) -> &[u8] {
     &buffer[..usize::try_from(count).unwrap_or(0)]
 }
 
-/// Standard error without a buffer and without a lock, because the G that overflowed may hold the lock of `std`.
+/// Standard error without a buffer and without a lock, because the G that is reported may hold the lock of `std`.
 pub(super) struct Unbuffered;
 
 impl Write for Unbuffered {

@@ -209,7 +209,8 @@ fn divert(goroutine: &'static Goroutine<Native>, registers: &mut Registers) {
         // code of a library has raised the exception, this code may hold a lock that the report needs, so there is no
         // backtrace.
         let last_word = ptr::with_exposed_provenance::<u64>(stack_pointer as usize);
-        // SAFETY: the word is on the G's stack, which was checked above. The G does not run.
+        // SAFETY: the word is at the stack pointer of the G, which does not run. `new`, just below the word, is on the
+        // G's stack, as was checked above.
         let caller = unsafe { last_word.read_unaligned() };
         if !exception.is_fetch() || !is_own_code(caller) {
             end_at_once(&exception);
@@ -217,7 +218,8 @@ fn divert(goroutine: &'static Goroutine<Native>, registers: &mut Registers) {
         // The call instruction is just before the return address.
         (instruction, stack_pointer) = (caller - 1, stack_pointer + 8);
     }
-    // SAFETY: the address is aligned to 16 bytes, on the G's stack, and below all that the G uses there.
+    // SAFETY: the address is aligned to 16 bytes, on the G's stack, and below all that the G uses there. At least
+    // `REPORT_BYTES` of the stack are below it.
     unsafe {
         continue_at_entry(new, Frame { instruction, stack_pointer, cause: Cause::Exception(exception) }, registers);
     }
@@ -298,7 +300,8 @@ static HOOK: OnceLock<fn(&Exception)> = OnceLock::new();
 /// backtrace and the list of all Gs are printed on standard error.
 ///
 /// `hook` is not called if code of a shared library raised the exception, or if the G's stack has no 48 KiB left. Then
-/// one line about the exception is printed, and the process ends.
+/// one line about the exception is printed, and the process ends. Nor is it called for a stack overflow, which has a
+/// report of its own.
 ///
 /// Callable from any thread; does not block. Go: `sigpanic`.
 #[doc(alias = "sigpanic")]
