@@ -193,8 +193,8 @@ fn two_overlapping_cancellations_end_all_descendants() {
     });
 }
 
-/// A ticker fires on one M. Before that firing has completed, the ticker fires again on another M. The G that has
-/// waited longer must not get the later tick.
+/// A ticker fires on one M. Before that firing has completed, the ticker fires again on another M. Two Gs wait for
+/// ticks. The G that has waited longer gets a tick, and the other G gets none or a later one.
 #[test]
 fn overtaken_tick_is_not_delivered() {
     explore(|| {

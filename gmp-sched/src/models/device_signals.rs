@@ -37,7 +37,8 @@ pub(super) struct Scene {
     last: u32,
     /// The value of `done` that the G has seen.
     seen: AtomicU32,
-    /// Whether a deadline has ended a wait. Later waits have no deadline.
+    /// Whether a deadline has ended a wait, or the G had to check the signal again after a wait. Later waits have no
+    /// deadline.
     timed_out: AtomicBool,
 }
 
@@ -337,8 +338,8 @@ fn raise_against_an_idling_m() {
     });
 }
 
-/// The signal of a waiting G is raised while no P is idle. So a running G is asked to give way, and the M of that G
-/// checks the raised list.
+/// The signal of a waiting G is raised while no P is idle. So a running G is asked to give way. Its M would check the
+/// raised list after that.
 #[test]
 fn raise_while_all_ps_are_busy_asks_a_g_to_give_way() {
     explore_every_point(|| {

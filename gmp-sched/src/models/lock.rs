@@ -1,9 +1,9 @@
 //! Models of the spinlocks themselves, which are the lock of a channel and the lock of the crate `spin`. Each lock has
 //! one holder at a time, which sees what the previous holder did.
 //!
-//! In these models, a thread that finds a channel's lock taken tries only once more. With the loop of the real lock, a
-//! model would have infinitely many states. The lock of `spin` runs with its loops, because loom lets the other threads
-//! run after each failed attempt.
+//! In these models, a thread that finds a channel's lock taken tries at most once more. With the loop of the real lock,
+//! a model would have infinitely many states. The lock of `spin` runs with its loops, because loom lets the other
+//! threads run after each failed attempt.
 
 use alloc::boxed::Box;
 

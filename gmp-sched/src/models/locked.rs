@@ -1,5 +1,5 @@
-//! Models of Gs that are locked to their Ms. Such a G runs only on its own M, even if another M takes it from the
-//! queue.
+//! Models of Gs that are locked to their Ms. Such a G runs only on its own M, even if another M takes the G from the
+//! list of runnable locked Gs.
 
 use super::platform::{Model, Setting, run_as, run_locked, spawn_as};
 use super::{explore, explore_with_both_locks};
@@ -18,8 +18,8 @@ fn lock(machine: &'static Machine<Model>) {
     run_as(machine, |_| core::mem::forget(lock_thread::<Model>()));
 }
 
-/// `machine` takes the locked G from the global queue, hands its P to the M of this G, and waits for another P. If the
-/// queue is empty, `machine` goes idle.
+/// `machine` takes the locked G from the list of locked Gs, hands its P to the M of this G, and waits for another P. If
+/// the list is empty, `machine` goes idle.
 fn find(pinned: &Pinned<Model>, machine: &'static Machine<Model>) {
     match take_global_batch(machine.scheduler(), machine.held_processor()) {
         Some(locked) => {

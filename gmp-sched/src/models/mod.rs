@@ -1,7 +1,7 @@
-//! loom models of the protocols between Ms. Each model explores every interleaving of its threads' steps with up to
-//! [`PREEMPTIONS`] preemptions, and every reordering that the memory model allows. The models run the engine's own
-//! code, up to where it would switch stacks. Closures replace the code of Gs, and each model does only a few steps of a
-//! program.
+//! loom models of the protocols between Ms. Within the limits below, each model explores every interleaving of its
+//! threads' steps with up to [`PREEMPTIONS`] preemptions, and every reordering that the memory model allows. The models
+//! run the engine's own code, up to where it would switch stacks. Closures replace the code of Gs, and each model does
+//! only a few steps of a program.
 //!
 //! `cargo test -p gmp-sched --test models` builds the crate with `--cfg gmp_loom` and runs the models. `--test mutants`
 //! shows that each model detects the errors for which it was written: that test breaks the engine and expects a model
@@ -61,7 +61,8 @@ std::thread_local! {
 }
 
 loom::lazy_static! {
-    /// Modified by all threads at each point, so that loom explores every order of the points.
+    /// Modified by all threads at each point, in models of [`explore_every_point`], so that loom explores every order of
+    /// the points.
     static ref POINTS: AtomicU32 = AtomicU32::new(0);
 }
 
@@ -73,7 +74,8 @@ fn pass_point() {
     }
 }
 
-/// Points that do nothing, because loom itself chooses which thread runs next.
+/// For models that use a type without a platform: points that do nothing, because loom itself chooses which thread runs
+/// next.
 #[derive(Debug)]
 struct LoomPoints;
 

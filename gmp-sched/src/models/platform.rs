@@ -82,8 +82,8 @@ std::thread_local! {
 struct Leaves;
 
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
-// SAFETY: no G ever runs, so no stack is used and no context is switched. A loom thread acts for one M until `run_as`
-// returns, and nothing preempts it.
+// SAFETY: no G ever runs, so no stack is used and no context is switched. A loom thread acts for one M until the next
+// call of `run_as`, and nothing preempts it. Pins are not counted, so no count overflows. `start_thread` makes no thread.
 unsafe impl Platform for Model {
     type Thread = ModelThread;
 
@@ -205,7 +205,8 @@ pub(super) fn run_locked(pinned: &Pinned<Model>, machine: &'static Machine<Model
     machine.set_current(Some(locked));
 }
 
-/// Runs `body` as `machine` until it returns, the M parks, or its thread ends.
+/// Runs `body` as `machine` until `body` returns, the M parks, or its thread ends. Returns `None` in the last two cases.
+/// The calling loom thread counts as the thread of `machine` from now on, also after the call.
 pub(super) fn run_as<R>(machine: &'static Machine<Model>, body: impl FnOnce(&Pinned<Model>) -> R) -> Option<R> {
     CURRENT.with(|current| current.set(Some(machine)));
     thread(machine).parked.store(false, Ordering::Relaxed);
@@ -348,7 +349,8 @@ impl Setting {
         self.settle();
     }
 
-    /// Checks at the end of a model, after all loom threads, that no work is left that an M could do.
+    /// Checks at the end of a model, after all loom threads, that no work is left that an M could do, and that the lists,
+    /// counts and states of Ms and Ps agree.
     pub(super) fn check(&self) {
         self.settle();
         let scheduler = self.scheduler;
@@ -383,8 +385,8 @@ impl Setting {
         }
     }
 
-    /// Checks at the end of a model that the runnable Gs are exactly those on the queues. The code of the model must
-    /// mark each G that it takes off a queue as running.
+    /// Checks at the end of a model that there are as many runnable Gs as Gs on the queues, and empties the queues. The
+    /// code of the model must mark each G that it takes off a queue as running.
     pub(super) fn check_goroutines(&self) {
         let scheduler = self.scheduler;
         let is_runnable = |goroutine: &&'static Goroutine<Model>| goroutine.status() == Status::Runnable;

@@ -19,8 +19,8 @@ fn enter(machine: &'static Machine<Model>) {
     run_as(machine, |_| core::mem::forget(enter_syscall::<Model>()));
 }
 
-/// sysmon retakes the P of an M whose system call returns at this moment. The M gets a P, or enqueues its G for other
-/// Ms.
+/// Two threads retake the P of an M whose system call returns at this moment, as sysmon does. The M gets a P, or
+/// enqueues its G for other Ms.
 #[test]
 fn retake_against_the_return_from_a_system_call() {
     explore_every_point(|| {

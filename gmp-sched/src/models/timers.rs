@@ -146,7 +146,7 @@ fn against_an_m_that_is_assigned_another_p(
         run_as(timekeeper, |pinned| timekeeper.wait_for_processor(pinned));
         let work = setting.goroutine();
         run_as(leaving, |pinned| ready_pinned(pinned, work));
-        // No P is idle, so the raise preempts a running G. That G gives way later.
+        // No P is idle, so the raise only asks a running G to give way. In the model that G does so later.
         device.interrupt();
         let victim = leaving.held_processor();
         let steals = spawn_as(thief, move |pinned| {

@@ -59,8 +59,8 @@ impl Scene {
         has_stopped == Some(true)
     }
 
-    /// Lets the other Ms run until they stop. Each M must stop at the latest when it is asked a second time. Then
-    /// starts the world and lets all Ms continue.
+    /// Makes the Gs on `others` give way, and lets the Ms that were unparked continue. If the world has not stopped yet,
+    /// asks the Ps a second time; then the stop must be complete. Starts the world and lets all Ms continue.
     fn check(&self, has_stopped: bool, others: &[&'static Machine<Model>]) {
         let scheduler = self.setting.scheduler;
         for &machine in others {
@@ -215,8 +215,8 @@ fn starting_against_the_return_from_a_system_call() {
     });
 }
 
-/// When the world starts, other Ms run the Gs that the stopper made runnable while the world was stopped. They also run
-/// the Gs in the queue of a stopped P.
+/// When the world starts, no P stays idle while a G is runnable: neither a G that the stopper made runnable while the
+/// world was stopped, nor a G in the queue of a stopped P.
 #[test]
 fn stopped_work_is_run_when_the_world_starts() {
     explore_every_point(|| {
