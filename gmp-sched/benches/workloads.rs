@@ -1,6 +1,6 @@
 //! Benchmarks of the scheduler on operating-system threads. Each result is a line, `bench NAME procs=N VALUE UNIT`; a
-//! few workloads have several results. Names and parameters are the same as in the Go program with which the results
-//! are compared. The module `shared` has the workloads that also run in the kernel.
+//! few workloads have several results. The module `shared` has the workloads that also run in the kernel, and says which
+//! of them can be compared with a Go program.
 //!
 //! The command is `cargo bench -p gmp-sched [-- [--json] [--list] [procs=N,...] [FILTER]...]`. Without `procs`, the
 //! workloads run with one P and with as many Ps as there are CPUs.
@@ -74,7 +74,7 @@ mod platform {
     }
 }
 
-// SAFETY: no G uses a thread-local variable.
+// SAFETY: the Gs use thread-local variables only within single calls of the standard library, such as `println`.
 const THREADS: native::Threads = unsafe { native::enter() };
 
 /// Switches between two contexts, without a scheduler.
@@ -83,20 +83,21 @@ fn raw_switch() {
     static CONTEXTS: [context::SavedContext; 2] = [const { context::SavedContext::new() }; 2];
     extern "sysv64" fn other(_: usize, _: context::Word, _: usize, _: usize) -> ! {
         loop {
-            // SAFETY: context 0 was saved by the switch in the loop below. There is one thread, so nothing else resumes
-            // either context.
+            // SAFETY: context 0 was saved by the switch in the loop below. Only one thread at a time runs `raw_switch`,
+            // so nothing else uses the two contexts.
             unsafe { context::switch(&raw const CONTEXTS[1], &raw const CONTEXTS[0], NOTHING) };
         }
     }
     const NOTHING: context::Transfer = context::Transfer { function: 0, subject: 0, argument: context::Word::uninit() };
     let mut stack = vec![0u128; 4096];
     let top = stack.as_mut_ptr_range().end.expose_provenance();
-    // SAFETY: the stack is a local variable that nothing else uses, and it outlives the last switch to it.
+    // SAFETY: the stack is a local variable that nothing else uses, and it outlives the last switch to it. Its end is
+    // aligned to 16 bytes, as its elements are. Nothing else uses the context.
     unsafe { context::prepare(&CONTEXTS[1], top, other) };
     let start = Instant::now();
     for _ in 0..SWITCHES / 2 {
-        // SAFETY: context 1 was saved by `prepare` or by the switch in `other`. There is one thread, so nothing else
-        // resumes either context.
+        // SAFETY: context 1 was made by `prepare` or saved by the switch in `other`. Only one thread at a time runs
+        // `raw_switch`, so nothing else uses the two contexts.
         unsafe { context::switch(&raw const CONTEXTS[0], &raw const CONTEXTS[1], NOTHING) };
     }
     report("raw_switch", start.elapsed().as_nanos() as f64 / SWITCHES as f64, "ns/op");

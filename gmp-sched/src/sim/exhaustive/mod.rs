@@ -48,7 +48,7 @@
 //!   moments, with the same effect.
 //! - *What is written before it is read is cleared*: the link of a G, M, P or thread that is in no list, the time of the
 //!   last sleep of a thread that does not sleep, and the P that an M had in its last system call when it holds a P
-//!   again. So is the last holder of a P, because it only tells `Scheduler::holder_of` where to search first.
+//!   again. So is the last holder of a P, because it only makes the search of `Scheduler::holder_of` shorter.
 //! - *Memory below a stack pointer is not in use*, so a part of it is cleared not only before a state is saved, but also
 //!   in most functions of the simulated platform that the scheduler calls (by `scrub` in `cpu`). Otherwise leftovers of
 //!   earlier calls remain in the parts of later frames that the compiler does not use, and equal states differ.
