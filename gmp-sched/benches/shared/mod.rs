@@ -1,12 +1,12 @@
 //! The workloads that run both in the kernel (`programs/src/bin/bench.rs`) and on threads of the host
 //! (`benches/workloads.rs`), and what these two programs print. Each of them includes this file as a module. Most
 //! workloads are also in a Go program (`boot/peers/go/main.go`), with which the results are compared. There they have
-//! the same names and, except for the numbers of repetitions, the same parameters.
+//! the same names and parameters.
 //!
 //! The including program provides the module `platform`: the library's types for one platform, and
 //!
 //! - `println`, `now_ns`, `procs`: the console, the clock in nanoseconds, and the current number of Ps;
-//! - `REPETITIONS`: the factor of the numbers of repetitions, 1 for those of the Go program;
+//! - `REPETITIONS`: the factor of the numbers of repetitions, which is five times the `scale` of the Go program;
 //! - `PREEMPTS_LOOPS`: whether a G that computes and never waits is preempted;
 //! - `place`: the M and the CPU on which the caller runs;
 //! - `memory_in_use`: the memory in use in bytes, if it is known;

@@ -1,5 +1,5 @@
-//! Models of the atomic word of a signal, which is accessed by a G that begins to wait, by an interrupt handler that
-//! raises the signal, by an M that takes the signal from the raised list, and by a timer. No raise is lost, a wait ends
+//! Models of the atomic word of a signal. Four parties access this word: a G that begins to wait, an interrupt handler
+//! that raises the signal, an M that takes the signal from the raised list, and a timer. No raise is lost, a wait ends
 //! once, and the G sees what the handler did.
 //!
 //! The models run the signal's own code. A readied G continues on the loom thread that takes the G from a queue.

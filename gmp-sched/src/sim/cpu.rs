@@ -89,10 +89,12 @@ impl SimCpu {
         }
     }
 
-    /// If a G runs on this CPU, and its M holds a P, counts the `nanoseconds` after `now` as run time, but only up to
-    /// the moment when the timer is due. Time does not count in four cases: from the moment when the timer is due
-    /// until its handler has run; while a handler runs; while an IPI or a preemption is pending; and while a G whose
-    /// slice is over is pinned, because it cannot be preempted then.
+    /// Counts the `nanoseconds` after `now` as run time if a G runs on this CPU and its M holds a P. Time does not count
+    ///
+    /// - from the moment when the timer is due until its handler has run;
+    /// - while an interrupt handler runs;
+    /// - while an IPI or a preemption is pending;
+    /// - while a G whose slice is over is pinned, because it cannot be preempted then.
     pub(super) fn pass(&self, now: u64, nanoseconds: u64) {
         let Some(machine) = self.machine.get() else { return };
         let (Some(_), Some(processor)) = (machine.current_goroutine(), machine.processor()) else { return };
@@ -125,7 +127,7 @@ impl SimCpu {
     }
 
     /// Whether no protocol is under way on this CPU. This is so if no IPI and no preemption is pending, no interrupt
-    /// handler runs, and the CPU either runs user code or halts until after `now`.
+    /// handler runs, and the CPU either runs user code or halts with no timer due at `now`.
     pub(super) fn is_quiet(&self, now: u64) -> bool {
         let is_pending = self.kicked.get() || self.is_pending.get();
         !is_pending && !self.in_handler.get() && (self.is_in_user_code() || !self.can_step(now))
@@ -226,8 +228,8 @@ fn traced(name: &'static str, handler: impl FnOnce()) {
     tracer.interrupt_end(current().instant());
 }
 
-/// In a reduced exploration, clears the stack below the caller's frame. Otherwise a function that is called later could
-/// keep a leftover of an earlier call in a part of its frame that it does not use, and equal states would differ.
+/// In a reduced exploration, clears [`SCRUBBED`] words of the stack below the caller's frame. Otherwise leftovers of
+/// earlier calls could remain in the unused parts of later frames, and equal states would differ.
 pub(super) fn scrub() {
     #[inline(never)]
     fn clear() {

@@ -91,13 +91,13 @@ pub(super) struct Waits {
 struct Wait {
     /// The CPU on which a check last found the P, and the value of that CPU's `RunTime::stay` at that check.
     stay: Option<(usize, u64)>,
-    /// The number of the last check that found the P on a CPU. If the next check finds the P on the same CPU, and no
-    /// other thread has run there in between, the next check adds the run time since this check to the sums below.
+    /// The number of the last check that found the P on a CPU. The next check adds the run time since then to the sums
+    /// below, if it finds the P on the same CPU and no other thread has run there in between.
     running_at: u64,
     /// The total run time of the CPU in `stay` when a check last found the P on that CPU.
     counted: u64,
-    /// The run time that was added to the sums below since the last timer interrupt of the P's CPU, or since the M
-    /// began to run on that CPU if that was later. If the M loses the CPU, this time is subtracted again.
+    /// The run time that was added to the sums below since the last timer interrupt of the P's CPU. If the M began to
+    /// run on that CPU later, the time since then. If the M loses the CPU, this time is subtracted again.
     since_interrupt: u64,
     /// The tick of the P when a check last found the P on a CPU.
     tick: u64,

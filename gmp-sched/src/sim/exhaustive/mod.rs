@@ -22,9 +22,9 @@
 //!
 //! - counters, the times since which Gs wait or are runnable, and the P's clock from which these times are read,
 //!   because they are only used in reports;
-//! - the number of steps so far, the number of the CPU that ran last, whether its IPI was late, the context of the
-//!   driver (see `simulation`), and the contexts of flows of control that run or have ended, because each of these is
-//!   written before it is read;
+//! - what is always written before it is read: the number of steps so far, the number of the CPU that ran last, whether
+//!   its IPI was late, the context of the driver (see `simulation`), and the contexts of flows of control that run or
+//!   have ended;
 //! - the points at which the CPUs are stopped, which only the report of a failure names, and how long Gs have run, which
 //!   only `slices` checks;
 //! - memory below the stack pointer of a flow of control that does not run;
@@ -49,8 +49,8 @@
 //! - *What is written before it is read is cleared*: the link of a G, M, P or thread that is in no list, the time of the
 //!   last sleep of a thread that does not sleep, and the P that an M had in its last system call when it holds a P
 //!   again. So is the last holder of a P, because it only makes the search of `Scheduler::holder_of` shorter.
-//! - *Memory below a stack pointer is not in use*, so a part of it is cleared not only before a state is saved, but also
-//!   in most functions of the simulated platform that the scheduler calls (by `scrub` in `cpu`). Otherwise leftovers of
+//! - *Memory below a stack pointer is not in use*, so it is cleared before a state is saved. A part of it is also cleared
+//!   in most functions of the simulated platform that the scheduler calls (`scrub` in `cpu`). Otherwise leftovers of
 //!   earlier calls remain in the parts of later frames that the compiler does not use, and equal states differ.
 //!
 //! Symmetry does not help: if Ms, Ps and CPUs that differ only in their number are counted once, the number of states
@@ -226,7 +226,7 @@ impl core::error::Error for Failure {}
 ///
 /// # Errors
 ///
-/// There is a run in which a G or the scheduler panics, an invariant is broken, or the program can no longer end; or
+/// There is a run in which a G or the scheduler panics, an invariant is broken, or the program can no longer end. Or
 /// there are more states than the setting allows.
 ///
 /// # Panics
