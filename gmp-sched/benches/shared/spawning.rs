@@ -57,9 +57,9 @@ pub(super) fn spawn_batch() {
         }
     };
     measure("spawn_batch_cold", BATCH as u64, round);
-    // In the round above, main may have been preempted before it had spawned all Gs. Then later Gs reused the stacks of
-    // earlier ones, and not all stacks for 10,000 Gs have been allocated. The next three rounds allocate the missing
-    // stacks. These rounds are not measured.
+    // In the round above, some Gs may have ended before main had spawned all Gs, because main was preempted or other Ps
+    // ran these Gs. Then later Gs reused the stacks of earlier ones, and not all stacks for 10,000 Gs have been
+    // allocated. The next three rounds, which are not measured, allocate most of the missing stacks.
     (0..3).for_each(|_| round());
     measure("spawn_batch", 4 * REPETITIONS * BATCH as u64, || (0..4 * REPETITIONS).for_each(|_| round()));
 }

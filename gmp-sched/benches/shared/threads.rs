@@ -7,7 +7,7 @@ use super::report::{measure, report};
 use crate::platform::{Chan, PARKED, WaitGroup, channel, go, lock_thread, memory_in_use, place, sleep, yield_now};
 
 /// Measures the cost of a thread (in the kernel, of a kernel thread). 500 Gs lock themselves to their threads and wait,
-/// all at the same time. So each of them needs a new thread.
+/// all at the same time. So each of them needs a thread of its own, and almost all of these threads are new.
 pub(super) fn thread_spawn() {
     const COUNT: u32 = 500;
     static LOCKED: WaitGroup = WaitGroup::new();

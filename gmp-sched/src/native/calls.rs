@@ -1,5 +1,5 @@
-//! Calls that block the thread. The P of such a call goes to another M, and the number of threads that are blocked by
-//! such calls is limited.
+//! Calls that block the thread. The P of such a call goes to another M. The number of threads that are blocked in
+//! [`blocking`] and [`try_blocking`] is limited.
 
 use std::sync::OnceLock;
 

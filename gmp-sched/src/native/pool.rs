@@ -64,10 +64,10 @@ pub(super) fn enter(processors: usize) -> &'static Scheduler<Native> {
     scheduler
 }
 
-/// Called when a run is over and its scheduler has been shut down. If all Gs, except perhaps the main G, are dead or
-/// were never started, waits until the threads of the scheduler's Ms have ended. Otherwise returns at once, because
-/// another G may run or wait for ever. The last thread to end makes the scheduler available to later runs, if no G is
-/// alive by then.
+/// Called when a run is over or could not start, and its scheduler has been shut down. If all Gs, except perhaps the
+/// main G, are dead or were never started, waits until the threads of the scheduler's Ms have ended. Otherwise returns
+/// at once, because another G may run or wait for ever. The last thread to end makes the scheduler available to later
+/// runs, if no G is alive by then.
 pub(super) fn leave(scheduler: &'static Scheduler<Native>) {
     // The main G counts as dead here. It has sent its result, and may still be on its last steps.
     let is_dead = |goroutine: &Goroutine<Native>| matches!(goroutine.status(), Status::Dead | Status::Idle);

@@ -97,7 +97,7 @@ pub struct Setting {
     /// How many times the clock may advance to the next deadline while a CPU is busy. When all CPUs halt, the clock
     /// always advances.
     pub ticks: u32,
-    /// How many times a run may switch away from a CPU that could step; unbounded if `None`.
+    /// How many times a run may switch away from a CPU that could make progress; unbounded if `None`.
     pub switches: Option<u32>,
     /// Maximum number of steps of a run. If set, `switches` is ignored, and the exploration does not check that the
     /// program can still end from every state.

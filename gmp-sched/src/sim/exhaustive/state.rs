@@ -18,7 +18,8 @@ use crate::kthread::Thread;
 use crate::sim::simulation::{Explored, Simulation};
 use crate::sim::{Config, Sim};
 
-/// An explored machine. Between two choices, each of its CPUs is stopped at a point.
+/// An explored machine. Between two choices, each of its CPUs is stopped: at a point, at a lock, in a G's own code, or
+/// because it halts.
 pub(super) struct Explorable {
     pub(super) memory: MachineMemory,
     pub(super) simulation: &'static Simulation,
