@@ -1,7 +1,7 @@
 //! The workloads that run both in the kernel (`programs/src/bin/bench.rs`) and on threads of the host
 //! (`benches/workloads.rs`), and what these two programs print. Each of them includes this file as a module. Most
 //! workloads are also in a Go program (`boot/peers/go/main.go`), with which the results are compared. There they have
-//! the same names and parameters.
+//! the same names and, except for `PARKED`, the same parameters.
 //!
 //! The including program provides the module `platform`: the library's types for one platform, and
 //!
@@ -10,7 +10,7 @@
 //! - `PREEMPTS_LOOPS`: whether a G that computes and never waits is preempted;
 //! - `place`: the M and the CPU on which the caller runs;
 //! - `memory_in_use`: the memory in use in bytes, if it is known;
-//! - `PARKED`: the number of Gs with which the memory of a waiting G is measured.
+//! - `PARKED`: the number of Gs with which the memory of a waiting G is measured, 100,000 in the Go program.
 //!
 //! Each workload is called by a G.
 
