@@ -232,8 +232,8 @@ impl core::error::Error for Failure {}
 /// # Panics
 ///
 /// The global allocator is not [`Memory`], the caller is inside a simulation, or too many machines are explored at the
-/// same time. Or the program does not call [`begin`], or the setting has no CPU, more than 4 CPUs, no P, or more Ps than
-/// a scheduler can have.
+/// same time. Or the program waits for ever before it calls [`begin`], or the setting has no CPU, more than 4 CPUs, no P,
+/// or more Ps than a scheduler can have.
 pub fn explore(setting: Setting, program: fn()) -> Result<Census, Failure> {
     search::Search::new(setting, program).run()
 }
