@@ -6,18 +6,20 @@
 //!   inner:            runs ──▶ yield_value: parks itself, switches to outer ────┘
 //! ```
 //!
-//! Neither G goes through a queue, and no other G is picked in between. Each G is parked while the other one runs, and only
-//! the other one can resume it. The switch saves the context of the G that parks before the other G runs. So no commit
-//! is needed to publish the parked G. When the inner G ends, it readies the outer G, as every G that ends readies the G
-//! that joins it (see `join`).
+//! Neither G goes through a queue, and no other G is picked in between. Each G is parked while the other one runs, and
+//! only the other one can resume it. Before the other G runs, the switch has saved the context of the G that parks. So
+//! no commit is needed to publish the parked G. When the inner G ends, it readies the outer G, as every G that ends
+//! readies the G that joins it (see `join`).
 //!
-//! On platforms without [timer interrupts](Platform::TIMER_INTERRUPTS), other Gs run in between if the slice that the two
-//! Gs share is over, if a timer is due, or if the world is to stop. The two Gs then switch through the run queues.
+//! On platforms without [timer interrupts](Platform::TIMER_INTERRUPTS), other Gs run in between if the slice that the
+//! two Gs share is over, if a timer or the check of the global queue is due, or if the world is to stop. The two Gs then
+//! switch through the run queues.
 //!
 //! A G that is [locked to its thread](crate::lock_os_thread) stays on that thread, both as the inner and as the outer
-//! side of a coroutine. If one side is locked, or if the two sides belong to different schedulers, they switch to each
-//! other through the run queues, which costs a thread switch. (In Go the inner G takes over the thread of the outer
-//! one. The program ends if the thread locking has changed since the coroutine was made.)
+//! side of a coroutine. If one side is locked, or if the two sides belong to different schedulers or bubbles, they
+//! switch to each other through the run queues. With a locked side or two schedulers this costs a thread switch. (In Go
+//! the inner G takes over the thread of the outer G. The program ends if the thread locking has changed since the
+//! coroutine was made.)
 //!
 //! Go: `coroswitch` (runtime/coro.go), `iter.Pull`.
 
@@ -75,11 +77,12 @@ pub struct Yielder<T: Send + 'static, Plat: Platform> {
     _here: PhantomData<*mut ()>,
 }
 
-/// Makes a coroutine of `body`, which runs in a G of its own when the first value is asked for. Go: `iter.Pull`.
+/// Makes a coroutine of `body`, which begins to run, in a G of its own, when the first value is asked for. Go:
+/// `iter.Pull`.
 ///
 /// Switching to the coroutine and back uses no queue, and no other G is picked in between. (The [module](self) names the
-/// exceptions.) This makes it cheap, for example, to write a tree walk as a recursive function and to use it as an
-/// iterator. Does not block; not callable from interrupts.
+/// exceptions.) So it is cheap, for example, to write a tree walk as a recursive function and to use it as an iterator.
+/// Does not block; not callable from interrupts.
 ///
 /// ```
 /// use gmp_sched::native;
@@ -118,7 +121,7 @@ where
 ///
 /// # Errors
 ///
-/// There is no memory for the G's stack; `body` is dropped, and nothing else has happened.
+/// There is no memory for the G or its stack; `body` is dropped, and nothing else has happened.
 ///
 /// # Panics
 ///
@@ -349,7 +352,7 @@ fn switch_to<Plat: Platform>(caller: CurrentGoroutine<Plat>, next: &'static Goro
 pub(crate) fn hand_over<Plat: Platform>(caller: &CurrentGoroutine<Plat>, next: &'static Goroutine<Plat>) -> bool {
     let &CurrentGoroutine { machine, processor, me, .. } = caller;
     // The first comparison fails if `next` has not begun, belongs to another scheduler, waits durably in a bubble, or is
-    // sampled. While a trace is taken, every G that parks is sampled, so this path costs nothing for traces.
+    // sampled. While a trace is taken, every G that parks is sampled, so this path need not record trace events.
     let is_usual = next.is_parked_as(machine.unsampled())
         && next.locked_machine().is_none()
         && machine.locked_goroutine().is_none()

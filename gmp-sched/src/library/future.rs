@@ -57,7 +57,8 @@ pub fn block_on<Plat: Platform, F: Future>(future: F) -> F::Output {
     if Pinned::<Plat>::of_scheduler().try_machine().and_then(Machine::processor).is_some() {
         return block_goroutine_on::<Plat, F>(future);
     }
-    // If the platform cannot block this thread, `block_goroutine_on` panics and says why the caller may not wait.
+    // If the platform cannot block this thread, `block_goroutine_on` panics, at the latest when the future is pending,
+    // and says why the caller may not wait.
     Plat::block_thread_on(future).unwrap_or_else(block_goroutine_on::<Plat, F>)
 }
 

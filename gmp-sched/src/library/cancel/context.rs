@@ -21,9 +21,10 @@ use crate::platform::Platform;
 
 /// A cancellation signal, a deadline and values, passed down a tree of calls. Go: `context.Context`.
 ///
-/// A clone is the same context, and cloning is cheap. Deriving a context allocates one or two heap cells. If there is
-/// no memory for the first, the program ends, as with the types of `alloc`; if there is none for the second, which is
-/// the parent's table of children, deriving panics, and the parent stays usable.
+/// A clone is the same context, and cloning is cheap. Deriving a context that can be cancelled allocates a heap cell,
+/// and from time to time a larger table of the parent's children. Deriving a context with a value allocates two heap
+/// cells. If there is no memory for a heap cell, the program ends, as with the types of `alloc`. If there is none for
+/// the table, deriving panics, and the parent stays usable.
 ///
 /// ```
 /// use core::time::Duration;
@@ -221,8 +222,8 @@ impl<Plat: Platform> Context<Plat> {
         self.node.as_ref().map(|node| node.deadline()).filter(|&deadline| deadline != Instant::NEVER)
     }
 
-    /// Whether the context was cancelled or its deadline has passed. Never becomes false again. Callable from anywhere.
-    /// See [`with_cancel`](Self::with_cancel) for an example.
+    /// Whether the context was cancelled or its deadline has passed. A context that is done stays done. Callable from
+    /// anywhere. See [`with_cancel`](Self::with_cancel) for an example.
     #[must_use]
     #[inline]
     pub fn is_done(&self) -> bool {
@@ -443,7 +444,8 @@ impl<Plat: Platform> Context<Plat> {
     ///
     /// # Errors
     ///
-    /// There is no memory for the G or a timer; `function` is dropped, and nothing else has happened.
+    /// There is no memory for the G, a timer or the context's hook; `function` is dropped, and nothing else has
+    /// happened.
     ///
     /// # Panics
     ///

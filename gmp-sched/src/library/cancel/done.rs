@@ -10,7 +10,7 @@ use crate::library::chan::{Receiver, Sender, try_channel, try_never};
 use crate::library::limit::{Hook, Node, OnEnd};
 use crate::platform::Platform;
 
-/// The shared hook of a node: closes the channel when the node ends.
+/// The shared hook of a node: closes the channel when the node is cancelled.
 struct Done<Plat: Platform> {
     sender: Sender<Infallible, Plat>,
     receiver: Receiver<Infallible, Plat>,
@@ -23,8 +23,8 @@ impl<Plat: Platform> OnEnd for Done<Plat> {
 }
 
 /// Returns a channel on which nothing is sent and which is closed when `node` ends. All callers for the same node get
-/// the same channel, unless the first of them asks after the end. Then each gets a channel of its own that is closed.
-/// If `node` is `None`, the channel is a nil channel.
+/// the same channel, unless the end of the node was recorded before the first call. In that case each caller gets a
+/// closed channel of its own. If `node` is `None`, the channel is a nil channel.
 #[track_caller]
 pub(super) fn channel<Plat: Platform>(
     node: Option<&Arc<Node<Plat>>>,

@@ -102,7 +102,8 @@ impl<Plat: Platform> Limit<'_, Plat> {
     ///
     /// # Errors
     ///
-    /// There is no memory for the G or a timer; `function` is dropped, and nothing else has happened.
+    /// There is no memory for the G, a timer or the context's hook; `function` is dropped, and nothing else has
+    /// happened.
     ///
     /// # Panics
     ///

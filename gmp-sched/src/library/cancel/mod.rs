@@ -2,10 +2,10 @@
 //! this crate is the context switch.)
 //!
 //! A [`Context`] may be cancelled, have a deadline, and carry values. A derived context is cancelled with its parent. A
-//! context has no G. Even with a deadline it has no timer (unless [`done`](Context::done) or
-//! [`after_func`](Context::after_func) was called, which prepare a G with a timer): code that checks the deadline
-//! compares it with the clock, and a G that waits with a context uses its own timer. So a request that ends before its
-//! deadline costs only two heap cells.
+//! context has no G, and even with a deadline it has no timer. Code that checks the deadline compares the deadline with
+//! the clock, and a G that waits with a context uses the G's own timer. So a request that ends before its deadline costs
+//! only two heap cells. (Exceptions: [`after_func`](Context::after_func), and [`done`](Context::done) of a context with a
+//! deadline. Both prepare a G with a timer.)
 //!
 //! # Ending a wait
 //!

@@ -89,7 +89,7 @@ impl<T, Plat: Platform, S: OneSide> Handle<T, Plat, S> {
             self.close();
         }
         if S::SIDE == Side::Receive {
-            // No receiver is left for the values in the buffer, and none can be added.
+            // No receiver is left for the values in the buffer, and no value can be added any more.
             self.drain();
         }
         // Ordering: Release publishes what Gs did through the handles of this side. Acquire makes visible what Gs did

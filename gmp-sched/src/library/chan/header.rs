@@ -151,7 +151,7 @@ impl<Plat: Platform> Header<Plat> {
         Held { header: self }
     }
 
-    /// Whether [`Channel::close`](super::channel::Channel::close) was called. Never becomes false again.
+    /// Whether the channel is closed. A closed channel stays closed.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         // Ordering: Acquire; partner: the Release in `close`. Makes visible what happened before the close.

@@ -62,9 +62,9 @@
 //! # Bubbles
 //!
 //! A channel made in a [bubble](crate#features) belongs to the Gs of that bubble. A G outside of the bubble panics if
-//! it sends to the channel, closes it, or has to wait for it, as in Go. Two kinds of misuse are not detected, because
-//! the check would slow down correct use: a G outside of the bubble can receive a value that is in the buffer or that a
-//! waiting sender has, and a select outside of the bubble waits if it finds nothing ready.
+//! it sends to the channel, closes it, or would have to wait for it, as in Go. Two kinds of misuse are not detected,
+//! because the check would slow down correct use: a G outside of the bubble can receive a value that is in the buffer
+//! or that a waiting sender has, and a select outside of the bubble waits if it finds nothing ready.
 
 #[expect(unsafe_code, reason = "moves values from one stack to another")]
 mod channel;

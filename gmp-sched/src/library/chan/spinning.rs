@@ -83,7 +83,7 @@ impl<S: Points> SpinningLock<S> {
     #[inline(always)]
     pub(crate) fn unlock(&self) {
         debug_assert!(self.locked.load(Ordering::Relaxed) != 0, "unlocks a channel that is not locked");
-        // Ordering: Release; partner: the Acquire in `lock`.
+        // Ordering: Release; partners: the Acquire in `try_lock` and in `try_lock_again`.
         self.locked.store(0, Ordering::Release);
     }
 }

@@ -1,4 +1,4 @@
-//! What the layers above do when a node of the tree of cancellations ends.
+//! What the layers above do when a node of the tree of cancellations is cancelled.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -7,9 +7,12 @@ use core::fmt;
 
 use crate::base::error::OutOfResources;
 
-/// A hook of a [node](super::Node), to be called when the node ends.
+/// A hook of a [node](super::Node), to be called when the node is cancelled.
 pub(crate) trait OnEnd: Any + Send + Sync {
-    /// Called once, by the caller that ends the node, without the node's lock. Must not block.
+    /// Called at most once, by the caller that cancels the node, without the node's lock. Must not block.
+    ///
+    /// No hook is called when the deadline of the node passes. An owner of a hook that must act at the deadline, too,
+    /// needs a timer.
     fn node_ended(&self);
 }
 
@@ -23,7 +26,7 @@ impl<T: OnEnd> OnEnd for [T; 1] {
 pub(crate) struct Hook(Box<dyn OnEnd>);
 
 impl Hook {
-    /// Allocates a hook. On stable Rust, a fallible allocation of one value in safe code is that of a vector, which then
+    /// Allocates a hook. On stable Rust, safe code can allocate room for one value fallibly only as a vector, which then
     /// becomes a boxed array.
     pub(crate) fn new<T: OnEnd>(hook: T) -> Result<Self, OutOfResources> {
         let mut one = Vec::new();

@@ -1,8 +1,13 @@
 //! The tree of cancellations. Its nodes are the contexts that can be cancelled or have a deadline.
 //!
 //! A node has a reference to its parent. The node is registered with its parent until the node is dropped or the parent
-//! ends, so that a long-lived parent does not accumulate dead children. The lock of a node is held for a few steps
-//! only. The locks of timers and of timer slots may be taken under a node's lock, but not the lock of another node.
+//! is cancelled, so that a long-lived parent does not accumulate dead children. The lock of a node is held for a few
+//! steps only. The locks of timers and of timer slots may be taken under a node's lock, but not the lock of another
+//! node.
+//!
+//! A node ends when it is cancelled or when its deadline passes. A cancellation ends the descendants of the node, too,
+//! readies the waiting Gs and calls the hooks. At a deadline nothing does so. Instead, each descendant compares the
+//! deadline with the clock, and each waiting G and each user of a hook has a timer for the deadline.
 
 use alloc::sync::{Arc, Weak};
 use core::fmt;
@@ -36,7 +41,8 @@ pub(crate) struct Node<Plat: Platform> {
     /// Whether `State::end` is set. Never reset.
     has_ended: AtomicBool,
     /// A hook that all users of the node share, if one of them has set it. Set under the lock of `state`, and only
-    /// before the node ends. So the caller that ends the node sees it without the lock. Called before the other hooks.
+    /// while `State::end` is `None`. So the caller that cancels the node sees the hook without the lock. Called before
+    /// the other hooks.
     shared_hook: Once<Hook>,
     state: Lock<State<Plat>, Plat>,
 }
@@ -47,7 +53,7 @@ struct State<Plat: Platform> {
     /// Gs that wait with this context.
     waiters: WaitQueue<Plat>,
     children: Registry<Weak<Node<Plat>>>,
-    /// What is called when the node ends.
+    /// What is called when the node is cancelled.
     hooks: Registry<Hook>,
     /// The next node in the list of nodes that a cancellation in progress still has to end.
     next: Option<Arc<Node<Plat>>>,
@@ -214,13 +220,13 @@ impl<Plat: Platform> Node<Plat> {
         self.state.lock().waiters.remove(&me.context_waiter);
     }
 
-    /// Registers `hook`, which is called when this node ends, and returns its key. Does not register it if the node has
-    /// ended or if there is no memory.
+    /// Registers `hook`, which is called when this node is cancelled, and returns the key of the hook. Does not register
+    /// the hook if the node has ended or if there is no memory.
     pub(crate) fn add_hook(&self, hook: Hook) -> Result<usize, NotAdded> {
         self.register(hook, |state| &mut state.hooks)
     }
 
-    /// Unregisters a hook and returns it. Returns `None` if the end of this node has taken it.
+    /// Unregisters a hook and returns it. Returns `None` if the cancellation of this node has taken the hook.
     pub(crate) fn remove_hook(&self, key: usize) -> Option<Hook> {
         let _pinned = Pinned::<Plat>::of_scheduler();
         self.state.lock().hooks.remove(key)
@@ -231,8 +237,8 @@ impl<Plat: Platform> Node<Plat> {
         self.shared_hook.get()
     }
 
-    /// Makes `hook` the shared hook, which is called when this node ends. If the node has a shared hook or has ended,
-    /// the error is `hook`.
+    /// Makes `hook` the shared hook, which is called when this node is cancelled. If the node has a shared hook or has
+    /// ended, the error is `hook`.
     pub(crate) fn set_shared_hook(&self, hook: Hook) -> Result<(), Hook> {
         let _pinned = Pinned::<Plat>::of_scheduler();
         let state = self.state.lock();
@@ -266,7 +272,8 @@ impl<Plat: Platform> Node<Plat> {
                 }
                 table.larger()
             };
-            // While the lock is free, others may fill the larger table or move the values into a table of their own.
+            // While the lock is free, other callers may fill the table or enlarge it themselves. So after the allocation
+            // the loop checks everything again.
             room = Room::of(larger)?;
         }
     }

@@ -84,7 +84,7 @@ impl<'scope, E: Send, Plat: Platform> TryScope<'scope, '_, E, Plat> {
     ///
     /// # Errors
     ///
-    /// There is no memory for the G's stack; `body` is dropped, and nothing else has happened.
+    /// There is no memory for the G or its stack; `body` is dropped, and nothing else has happened.
     ///
     /// # Panics
     ///
@@ -120,8 +120,9 @@ impl<'scope, E: Send, Plat: Platform> TryScope<'scope, '_, E, Plat> {
         }
     }
 
-    /// The scope's context. It is cancelled by the first error, by a child that panics or exits, by
-    /// [`cancel`](Self::cancel), with its parent, and when [`try_scope`] returns. See [`try_scope`] for an example.
+    /// The scope's context. It is cancelled by the first error, by [`cancel`](Self::cancel), with its parent, and when
+    /// [`try_scope`] returns. On a platform that can unwind, it is also cancelled by a child that panics or exits. See
+    /// [`try_scope`] for an example.
     pub fn context(&self) -> &Context<Plat> {
         &self.context
     }
@@ -164,7 +165,7 @@ impl<'scope, E: Send, Plat: Platform> TryScope<'scope, '_, E, Plat> {
     }
 }
 
-/// A guard in each child. If the child panics or exits, dropping the guard cancels the siblings.
+/// A guard in each child. If the child unwinds, because it panics or exits, dropping the guard cancels the siblings.
 struct CancelUnlessReturned<'a, 'scope, 'env: 'scope, E: Send, Plat: Platform> {
     scope: &'a TryScope<'scope, 'env, E, Plat>,
     has_returned: bool,

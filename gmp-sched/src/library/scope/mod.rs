@@ -128,7 +128,7 @@ impl<'scope, Plat: Platform> Scope<'scope, '_, Plat> {
     ///
     /// # Errors
     ///
-    /// There is no memory for the G's stack; `body` is dropped, and nothing else has happened.
+    /// There is no memory for the G or its stack; `body` is dropped, and nothing else has happened.
     ///
     /// # Panics
     ///

@@ -44,7 +44,7 @@ pub trait Arm {
     ///
     /// # Panics
     ///
-    /// The case was not chosen.
+    /// The case was not chosen, or the caller is outside of the channel's bubble.
     #[track_caller]
     fn result(self) -> Self::Result;
 
@@ -59,7 +59,8 @@ pub(super) enum Outcome {
     Pending,
     /// The case was chosen, and the value has moved.
     Moved,
-    /// The case was chosen because the channel is closed.
+    /// The case was chosen because the channel is closed, or because the caller is outside of the channel's bubble
+    /// ([`Header::check_closed`] distinguishes the two).
     Closed,
 }
 
@@ -386,7 +387,7 @@ impl<'a, Plat: Platform> Case<'a, Plat> {
     /// The waiter of a case that has been queued.
     #[inline(always)]
     pub(super) fn waiter(&self) -> &'static Waiter<Plat> {
-        // SAFETY: `enter_queue` initialised the waiter, which is on the stack of a G. That G stays in the select until
+        // SAFETY: `enter` initialised the waiter, which is on the stack of a G. That G stays in the select until
         // each of its waiters has been removed from its queue under the lock, by the G or by the waker. A waker does
         // not access the waiter after it has readied the G.
         unsafe { &*self.waiter.as_ptr() }

@@ -52,7 +52,7 @@ pub(super) fn choose<Plat: Platform>(pinned: &Pinned<Plat>, cases: &[Case<'_, Pl
 /// Returns the index of one of the set bits, each with equal probability.
 #[inline(always)]
 pub(super) fn choose_bit<Plat: Platform>(pinned: &Pinned<Plat>, mut bits: u64) -> Option<usize> {
-    // In most cases no bit or one bit is set.
+    // Usually at most one bit is set.
     if bits & bits.wrapping_sub(1) != 0 {
         for _ in 0..random_below(pinned, bits.count_ones()) {
             bits &= bits - 1;

@@ -196,7 +196,7 @@ macro_rules! __select {
         let result = match ($($made,)*) {
             ($(mut $case,)*) => {
                 // Step 1 of the algorithm (see the module `select`) tries a case that seems to be ready. The list of
-                // cases is made only if this step finds none.
+                // cases is made only if this step performs no case.
                 let mut ready = $crate::select::Ready::new();
                 $(ready.check(&$case);)*
                 let chosen = ready.choose();

@@ -16,8 +16,8 @@
 //! # Algorithm
 //!
 //! 1. Without locks, find the cases that seem to be ready. Choose one of them, lock its channel, and try the case. Most
-//!    selects finish here, with one lock. The macro knows the types of its cases, and does this step before it makes a
-//!    list of the cases.
+//!    selects finish here, with one lock. An ordered select tries only the first case in this step. The macro knows the
+//!    types of its cases. So, unless the select is ordered, the macro does this step before it makes a list of the cases.
 //! 2. If nothing seemed to be ready, or if the attempt failed, lock all channels, each once, and check again. This
 //!    check is exact. If a case is ready, perform it. If no case is ready and the select must not wait, return: at this
 //!    instant nothing was ready. A select that waits forever and is not ordered first tries to do steps 2 and 3
@@ -253,7 +253,8 @@ impl<'a, Plat: Platform> Select<'a, Plat> {
         self.run(Patience::Until(&limit)).ok_or_else(|| limit.ended())
     }
 
-    /// Waits like [`wait`](Self::wait), for `timeout` at most. Go: a case that receives from `time.After`.
+    /// Waits like [`wait`](Self::wait), for `timeout` at most. Returns `None` if no case was ready in time. Go: a case
+    /// that receives from `time.After`.
     ///
     /// ```
     /// use core::time::Duration;
@@ -297,9 +298,9 @@ impl<'a, Plat: Platform> Select<'a, Plat> {
 
 /// Steps 2 to 4 of a select that may choose any case and waits forever. First goes through the cases and, for each
 /// case, locks the channel, checks the case, and queues on the channel. If a channel is already locked or a case seems
-/// to be ready, undoes this, and does step 2 with all channels locked.
+/// to be ready, undoes this, and starts again at step 2 with all channels locked.
 ///
-/// Inlined into the macro, where the number of cases is known, so that the loops are unrolled.
+/// Inlined into [`Remaining::wait`], where the number of cases is known, so that the loops are unrolled.
 #[inline(always)]
 #[track_caller]
 fn wait_for_one<'a, Plat, C>(pinned: Pinned<Plat>, cases: &mut C) -> usize

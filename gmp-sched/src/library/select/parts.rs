@@ -55,8 +55,8 @@ impl<Plat: Platform> Ready<Plat> {
     }
 }
 
-/// The rest of a select in which no case seemed to be ready, or whose first attempt failed. It does steps 2 to 4 of
-/// the algorithm.
+/// The rest of a select in which no case seemed to be ready, whose first attempt failed, or which has more than 64
+/// cases. It does steps 2 to 4 of the algorithm.
 #[derive(Debug)]
 pub struct Remaining<'a, Plat: Platform, const N: usize> {
     /// The cases, borrowed for their whole lifetime, as in [`Select`].

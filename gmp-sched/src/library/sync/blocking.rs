@@ -58,7 +58,8 @@ impl<'a, Plat: Platform> Blocking<'a, Plat> {
     /// Returns the outcome that the waker stored, or `None` if the limit ended the wait. After `None` the waiter may
     /// still be in the queue.
     ///
-    /// At first the waiter's outcome is `note`, which the waker may read before it stores the outcome of the wait.
+    /// At first the waiter's outcome is `note`, which the waker may read before it stores the outcome of the wait. If
+    /// the waker stores no outcome, this function returns `note`.
     #[inline(always)]
     #[cfg_attr(feature = "std", track_caller)]
     pub(super) fn wait<G>(

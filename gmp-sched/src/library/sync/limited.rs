@@ -106,7 +106,7 @@ pub trait LimitedRwLock<T: ?Sized, Plat: Platform, R: Readers> {
     ///
     /// # Errors
     ///
-    /// There were other readers or a writer until the limit was over.
+    /// There were readers or another writer until the limit was over.
     ///
     /// # Panics
     ///

@@ -291,8 +291,8 @@ impl<Plat: Platform> RawMutex<Plat> {
         }
     }
 
-    /// Leaves the queue after the limit ended the wait. Afterwards `QUEUED` may be set although the queue is empty; the
-    /// next unlock clears it.
+    /// Leaves the queue after the limit ended the wait. Afterwards `QUEUED` may be set although the queue is empty. The
+    /// next unlock that finds `AWAKE` clear, or hands the mutex over, clears `QUEUED`.
     fn leave_queue(&self) {
         let pinned = Pinned::<Plat>::of_scheduler();
         self.queue.lock().remove(my_waiter(&pinned));
@@ -385,8 +385,8 @@ fn may_spin<Plat: Platform>() -> bool {
     scheduler.procs() > idle as usize + 1 && processor.queue.is_empty()
 }
 
-// SAFETY: `HELD` is set by a compare-exchange or by a handover while the mutex is `KEPT`, and stays set until the matching
-// release, so no other G locks in between. `acquire` panics only before it has locked.
+// SAFETY: `HELD` is set by a compare-exchange that finds the mutex free, or by a handover while the mutex is `KEPT`. It
+// stays set until the matching release, so no other G locks in between. `acquire` panics only before it has locked.
 unsafe impl<Plat: Platform> lock_api::RawMutex for RawMutex<Plat> {
     const INIT: Self = const_init!(Self::new());
 

@@ -67,8 +67,8 @@ impl<V, Plat: Platform> Drop for End<'_, V, Plat> {
         let Self(call) = self;
         // Without other callers, there are two references: the map's and this caller's.
         if call.value.get().is_some() || Arc::strong_count(call) <= 2 {
-            // Ordering: Relaxed. A caller that may not join the call begins after the caller of this function has
-            // returned, so it loads this value.
+            // Ordering: Relaxed. A later caller must not join this call if it begins after `call` has returned here.
+            // What orders these two events (for example a lock) also makes this store visible to the later caller.
             call.is_over.store(true, Ordering::Relaxed);
         }
     }

@@ -326,7 +326,7 @@ impl<Plat: Platform> WaitGroup<Plat> {
     ///
     /// # Errors
     ///
-    /// There is no memory for the G's stack. `body` is dropped; nothing else has happened.
+    /// There is no memory for the G or its stack. `body` is dropped; nothing else has happened.
     ///
     /// # Panics
     ///

@@ -2,9 +2,9 @@
 //!
 //! A timer fires in three steps. First the timer is removed from its P's timers under their lock. Then, under the
 //! slot's lock, the generation for which the timer was armed is compared with that of the slot; if they are equal, a
-//! tick is sent or a G started. Then, without a lock, the G that waited for the tick is readied. Stopping or setting
-//! the timer increments the generation under the slot's lock, so a firing of an earlier setting has no effect, however
-//! late it comes.
+//! tick is sent, or the G that is to run the function is taken from the slot. Then, without a lock, the G that waited
+//! for the tick is readied, or the G of the function is started. Stopping or setting the timer increments the
+//! generation under the slot's lock, so a firing of an earlier setting has no effect, however late it comes.
 //!
 //! As in Go, ticks are sent to a channel with capacity 1. Here the channel is a part of the slot, and receiving from it
 //! borrows the timer. So a select receives from timers as from any channel, no G receives from a timer that has been

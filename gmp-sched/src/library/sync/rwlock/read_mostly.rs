@@ -32,7 +32,7 @@ pub type ReadMostlyRwLock<T, Plat> = lock_api::RwLock<RawRwLock<Plat, SpreadCoun
 /// Number of cache lines over which [`SpreadCounts`] spreads readers. With more Ps, several Ps share a line.
 const LINES: usize = 8;
 
-/// Eight counts of readers, among which the Ps are distributed. Each count has a cache line of its own.
+/// Eight counts of readers, each in a cache line of its own. A P always uses the same count.
 ///
 /// ```
 /// use gmp_sched::native::{self, Native};
