@@ -75,8 +75,8 @@ pub unsafe trait Cpu: Points + Sized + Debug + Send + Sync {
     fn request_displacement();
 
     /// Withdraws the last [request](Cpu::request_displacement), if it has not been carried out. Called when the running
-    /// thread leaves this CPU by itself. The scheduler may also have requested that the thread's G give way. That
-    /// request may be withdrawn, too, because the G does not run after its thread has left.
+    /// thread leaves this CPU by itself, and by the idle loop. The scheduler may also have requested that the thread's G
+    /// give way. That request may be withdrawn, too, because the G does not run after its thread has left.
     fn withdraw_displacement();
 
     /// Makes this CPU call [`Threads::timer_interrupt`] no later than `deadline`. The caller is pinned.
@@ -238,7 +238,8 @@ impl<C: Cpu> Threads<C> {
         (&thread.context, running.any(|running| core::ptr::eq(running, thread)))
     }
 
-    /// Clears what no later step reads: the link of a thread that runs or is parked, and the time of its last sleep.
+    /// Clears what no later step reads: the link of each thread that runs or is parked, and the time of each thread's
+    /// last sleep. So an exhaustive simulation finds that two states are equal if they differ only in these values.
     #[cfg(feature = "std")]
     pub(crate) fn forget_links<'a>(&self, threads: impl Iterator<Item = &'a Thread<C>>) {
         for thread in threads {

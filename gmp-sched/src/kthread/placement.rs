@@ -6,7 +6,7 @@
 //! thread on a list, fences, and checks the idle bits. So either the CPU sees the thread, or the waker sees the bit. In
 //! the second case the waker *claims* the CPU, that is, clears the bit, and kicks the CPU, which checks the lists
 //! again. A waker may claim a CPU that has already found another thread. That CPU then claims and kicks the next idle
-//! CPU, because the thread for which it was claimed is still on a list.
+//! CPU, because the thread for which it was claimed may still be on a list.
 
 use super::{Cpu, CpuState, Thread, Threads};
 use crate::base::atomic::{Ordering, fence};
@@ -88,10 +88,11 @@ impl<C: Cpu> Threads<C> {
     /// Takes a ready thread to run on this CPU, if there is one. Prefers a thread of this CPU's list to one of another
     /// CPU's list.
     ///
-    /// The running thread leaves this CPU by itself. So this function first withdraws the request to displace that
-    /// thread, and clears `is_displaced`. If another CPU [kicks](Cpu::kick) this one afterwards, the thread that is
-    /// taken here must give way. If the kick comes before the taken thread is the current one, the kick only sets
-    /// `is_displaced`, and [`start`](Self::start) requests the displacement.
+    /// If a thread runs on this CPU, it leaves the CPU by itself. So this function first withdraws the request to
+    /// displace that thread, and clears `is_displaced`. If another CPU [kicks](Cpu::kick) this one afterwards, the
+    /// thread that is taken here must give way. The kick sets `is_displaced` and requests the displacement. If the kick
+    /// comes before the taken thread is the current one, that request has no effect, and [`start`](Self::start) repeats
+    /// it.
     #[inline]
     pub(super) fn take_ready(&self) -> Option<&'static Thread<C>> {
         let here = self.here();

@@ -1,5 +1,5 @@
-//! Parking with a deadline. Each CPU has a timing wheel of the threads that parked on it, and the CPU's timer wakes
-//! these threads.
+//! Parking with a deadline. Each CPU has a timing wheel of the threads that parked on it with a deadline, and the CPU's
+//! timer wakes these threads.
 
 use super::{Cpu, Thread, Threads};
 use crate::base::instant::Instant;
