@@ -5,7 +5,7 @@
 //! [`time::now`](crate::time::now) is the bubble's clock. Their timers belong to the bubble, too. The G that called
 //! [`test()`] is the bubble's *driver*, which fires these timers. The bubble counts its *active* Gs, which are those
 //! that do not [wait durably](#durable-waits). A G that decrements the count to zero readies the G in [`wait`]. If no G
-//! is in [`wait`], it readies the driver, which advances the clock.
+//! is in [`wait`], or if a timer is due, it readies the driver instead, which fires the due timers or advances the clock.
 //!
 //! # Durable waits
 //!
@@ -59,9 +59,9 @@ use crate::platform::{Pinned, Platform};
 /// Blocks the calling G; not callable from interrupts. If a G of the bubble waits, but not
 /// [durably](self#durable-waits), a G outside of the bubble may wake it. Until then the clock does not advance. A G
 /// outside must not use what belongs to the bubble: its [channels](crate::chan#bubbles), timers and delayed functions,
-/// wait groups with tasks of the bubble, and condition variables that its Gs wait for. If a G outside does so, it
-/// panics. Contexts may be used everywhere. However, a deadline is compared with the clock of the caller, so a deadline
-/// from another clock is meaningless.
+/// wait groups with tasks of the bubble, and condition variables, barriers and semaphores that its Gs wait for. If a G
+/// outside does so, it panics. Contexts may be used everywhere. However, a deadline is compared with the clock of the
+/// caller, so a deadline from another clock is meaningless.
 ///
 /// ```
 /// use core::time::Duration;
@@ -241,8 +241,8 @@ impl<Plat: Platform> Bubble<Plat> {
                 ready_pinned(&pinned, waiting);
             }
         }
-        // If a timer is still armed, it belongs to a delayed function that will never run. In this case the bubble
-        // cannot be reused.
+        // If a timer is still armed, it belongs to a delayed function that will never run, or to a timer or ticker that
+        // the program has not dropped. In this case the bubble cannot be reused.
         if self.timers().earliest() == Instant::NEVER {
             let _pinned = Pinned::<Plat>::of_scheduler();
             self.give_back();
