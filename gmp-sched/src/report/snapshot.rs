@@ -233,9 +233,9 @@ impl<Plat: Platform> Publisher<Plat> {
         let longest_wait = latencies.longest_since(&self.latencies);
         self.latencies = latencies;
         let sequence = self.memory[SEQUENCE].load(Ordering::Relaxed);
+        self.memory[SEQUENCE].store(sequence + 1, Ordering::Relaxed);
         // Ordering: Release, so that a reader that copies one of the words below also finds the odd sequence number
         // when it loads that number after the copy. Partner: the second load of the sequence number by the reader.
-        self.memory[SEQUENCE].store(sequence + 1, Ordering::Relaxed);
         fence(Ordering::Release);
         self.write(longest_wait);
         self.memory[0].store(MAGIC, Ordering::Relaxed);
