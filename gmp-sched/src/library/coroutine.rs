@@ -367,8 +367,8 @@ pub(crate) fn hand_over<Plat: Platform>(caller: &CurrentGoroutine<Plat>, next: &
     is_usual
 }
 
-/// The part of [`switch_to`] for a G that has not begun, is sampled, waits in a bubble, is locked to its M or belongs to
-/// another scheduler, and for the case that g0 has to pick.
+/// The part of [`switch_to`] for the unusual cases: `next` has not begun, is sampled, or belongs to another scheduler;
+/// one of the two Gs is in a bubble or locked to its M; or g0 has to pick.
 #[cold]
 #[inline(never)]
 #[cfg_attr(feature = "std", track_caller)]

@@ -147,7 +147,7 @@ impl<E: Send + 'static, Plat: Platform> ErrorGroup<E, Plat> {
     /// calling G; not callable from interrupts. Go: `Go`.
     ///
     /// A panic of `body` ends the program, because there is no join handle to report it to. (In a kernel with the
-    /// option `panic=isolate`, it ends only the G.)
+    /// option `panic=isolate`, it ends only the G, and [`wait`](Self::wait) then waits forever.)
     ///
     /// ```
     /// use gmp_sched::native::{self, ErrorGroup};

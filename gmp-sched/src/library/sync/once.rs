@@ -22,9 +22,9 @@ use crate::platform::{Pinned, Platform};
 ///
 /// If the G that runs the function ends without unwinding, the `Once` is poisoned: waiters and later callers panic, as
 /// with `std::sync::Once`. In the kernel, a G ends without unwinding if it calls [`goexit`](crate::exit::goexit). With
-/// the option `panic=isolate`, so does a G that panics or overflows its stack. The work of the function may then be
-/// half done, and the locks that the G held stay locked. So no other function is run. (In Go, such a G runs its
-/// deferred calls, or the program ends.)
+/// the option `panic=isolate`, so does a G that panics, raises an exception or overflows its stack. The work of the
+/// function may then be half done, and the locks that the G held stay locked. So no other function is run. (In Go, such
+/// a G runs its deferred calls, or the program ends.)
 ///
 /// ```
 /// use gmp_sched::native::{self, Once};

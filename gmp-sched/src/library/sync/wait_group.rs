@@ -299,7 +299,7 @@ impl<Plat: Platform> WaitGroup<Plat> {
     /// Spawns a G that runs `body` as a task of this group. Go: `WaitGroup.Go`.
     ///
     /// A panic of `body` ends the program, because there is no join handle to report it to. (In a kernel with the
-    /// option `panic=isolate`, it ends only the G.)
+    /// option `panic=isolate`, it ends only the G. The task then counts as pending forever.)
     ///
     /// ```
     /// use std::sync::Arc;
