@@ -1,11 +1,12 @@
 //! Kernel threads, on which Ms run where there is no operating system. This module is the hardware-independent half of
 //! a small scheduler of threads onto CPUs. The other half implements the [`Cpu`] trait.
 //!
-//! This module does not depend on Gs and Ps. A thread runs until it parks. A thread that becomes ready goes to an idle
-//! CPU if there is one. Otherwise it goes to the CPU it last ran on, and displaces the thread that runs there, as soon
-//! as that thread is in user code. (A thread that is ready because it was displaced does not displace another thread,
-//! but waits in the list of its CPU.) A CPU without a thread halts. Because only threads whose M holds a P run for
-//! long, there are about as many runnable threads as CPUs. So round robin is fair enough, and there are no priorities.
+//! This module does not depend on Gs and Ps. A thread runs until it parks or is displaced. A thread that becomes ready
+//! goes to an idle CPU if there is one. Otherwise it goes to the CPU it last ran on, and displaces the thread that runs
+//! there, as soon as that thread is in user code. (A thread that is ready because it was displaced does not displace
+//! another thread, but waits in the list of its CPU.) A CPU without a thread halts. Because only threads whose M holds a
+//! P run for long, there are about as many runnable threads as CPUs. So round robin is fair enough, and there are no
+//! priorities.
 //!
 //! | file | concept |
 //! |---|---|
@@ -196,6 +197,10 @@ pub struct Threads<C: Cpu> {
 
 impl<C: Cpu> Threads<C> {
     /// Makes the state for `cpus` CPUs. Allocates the state, which is never freed.
+    ///
+    /// # Panics
+    ///
+    /// There is no memory for a timing wheel.
     #[must_use]
     pub fn new(cpus: usize) -> &'static Self {
         let state = |_| CpuState {

@@ -7,10 +7,11 @@
 //!
 //! # Which waker ends a wait
 //!
-//! If a G waits in one queue without a deadline, the waker that removes the G's waiter from the queue under the lock
-//! ends the wait ([`WaitGeneration::SOLE`]). If there can be several wakers (several queues, a deadline), the G begins
-//! its wait with a new wait generation ([`WaitGeneration`]). The waker whose [claim](Goroutine::claim) of the
-//! generation succeeds ends the wait. A claim of a stale generation fails. (Go: `selectDone`.)
+//! If a G waits in one queue without a deadline or context, the waker that removes the G's waiter from the queue under
+//! the lock ends the wait ([`WaitGeneration::SOLE`]). If there can be several wakers (several queues, a deadline, a
+//! context), the G begins its wait with a new wait generation ([`WaitGeneration`]). The waker whose
+//! [claim](Goroutine::claim) of the generation succeeds ends the wait. A claim of a stale generation fails. (Go:
+//! `selectDone`.)
 //!
 //! # Order of steps
 //!
@@ -48,9 +49,10 @@ impl<Plat: Platform> Waiter<Plat> {
 
 /// Parks the caller until a waker or `end` ends the wait. The caller has put its waiter into one queue, or several
 /// waiters into several queues, with the wait generation `generation`. (A caller that waits only for `end` has queued
-/// no waiter.) `unlock` runs on the far side and releases the queues' locks. From then on the G may be readied. Returns
-/// the waiter through which the G was woken, or `None` if `end` ended the wait. Afterwards the caller must remove those
-/// of its waiters that are still queued.
+/// no waiter.) `unlock` runs on the far side and releases the queues' locks. From then on a waker of these queues may
+/// ready the G; `end` may do so even earlier, because it is armed before the unlock. Returns the waiter through which
+/// the G was woken, or `None` if `end` ended the wait. Afterwards the caller must remove those of its waiters that are
+/// still queued.
 #[cfg_attr(feature = "std", track_caller)]
 pub(crate) fn wait_until<'a, Plat: Platform>(
     caller: CurrentGoroutine<Plat>,
