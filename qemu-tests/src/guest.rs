@@ -53,7 +53,8 @@ impl Guest {
     ///
     /// # Errors
     ///
-    /// The errors of [`build`](Self::build) and [`tests`](Self::tests). [`Error::Qemu`] if signals cannot be handled.
+    /// The errors of [`build`](Self::build) and [`tests`](Self::tests). [`Error::Qemu`] if the signal handlers cannot be
+    /// installed.
     pub fn prepare() -> Result<(Self, Vec<Test>), Error> {
         share_signals().map_err(|error| Error::Qemu(format!("signals cannot be handled: {error}")))?;
         let guest = Self::build()?;
@@ -89,8 +90,8 @@ impl Guest {
     ///
     /// # Errors
     ///
-    /// [`Error::Qemu`] if QEMU is missing or fails, or if the program does not end with success, or lists a test in an
-    /// unknown form.
+    /// [`Error::Qemu`] if QEMU is missing or fails, if the program does not end with success in time, or if
+    /// it lists a test in an unknown form or two tests with the same name.
     pub fn tests(&self) -> Result<Vec<Test>, Error> {
         let configuration = Configuration { cpus: 1, ..Configuration::default() };
         let mut session = self.boot(&configuration, &[])?;

@@ -19,7 +19,7 @@ pub enum Cause {
     TimedOut(u32),
     /// The test must print a list of texts in order. It did not print this text after the previous text of the list.
     DidNotPrint(String),
-    /// The machine could not be started, or the test program has no such test.
+    /// No machine became ready to run the test, or the test program has no such test.
     NoMachine(String),
 }
 

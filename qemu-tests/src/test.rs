@@ -10,7 +10,7 @@ pub struct Test {
     pub name: String,
     /// The numbers of CPUs with which the test runs, once for each number.
     pub cpus: Vec<u32>,
-    /// The time limit of the test.
+    /// The time limit of the test, in seconds.
     pub seconds: u32,
     /// The machine's memory in MiB.
     pub memory: u32,
@@ -34,7 +34,7 @@ pub struct Test {
 
 impl Test {
     /// Parses a line that lists a test. Returns `None` if the line lists no test, or if an attribute in it is unknown
-    /// or malformed. A program built with another version of this crate may print such an attribute.
+    /// or malformed. A program built with another version of `boot-protocol` may print such an attribute.
     pub fn parse(line: &str) -> Option<Self> {
         let (name, attributes) = listed(line)?;
         let mut test = Self { name: name.to_owned(), ..Self::default() };
@@ -66,7 +66,7 @@ impl Test {
 
     /// Returns the configuration of the machine for this test.
     pub fn configuration(&self, firmware: Firmware, cpus: u32) -> Configuration {
-        // The guest checks that it has this number of CPUs.
+        // The guest test `machine::all_cpus_are_up` checks that the machine has this number of CPUs.
         let mut kernel_options = vec![format!("program.smp={cpus}")];
         kernel_options.extend(self.options.iter().cloned());
         let (memory, icount) = (self.memory, self.icount);
