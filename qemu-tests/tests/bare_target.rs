@@ -1,5 +1,5 @@
 //! Boots programs that are compiled for `x86_64-unknown-none`, the target that `boot` uses on hosts other than Linux on
-//! x86_64. Each test is reported as ignored, with the reason, if Rust has not installed this target.
+//! x86_64. If this target is not installed, each test is reported as ignored, with the reason.
 //!
 //! The code of this target uses no SSE registers, and Rust's own linker links it. The tests in the kernel take minutes
 //! to compile once more, so they run only with `cargo test -p qemu-tests --test bare_target -- --include-ignored`.
@@ -17,7 +17,8 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 /// The crate of the tests in the kernel.
 const GUEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
 
-/// The tests in the kernel that run: context switches, interrupts, the trap handlers, memory, and a report.
+/// The guest tests that `tests_in_the_kernel_pass` runs. They test CPUs, clocks, memory, context switches, timer
+/// interrupts and blocking calls.
 const TESTS: [&str; 6] = [
     "machine::all_cpus_are_up",
     "machine::clock_is_the_same_on_all_cpus",
@@ -52,7 +53,7 @@ fn is_installed() -> bool {
     output.is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim_end()).is_dir())
 }
 
-/// Compiles a program for the target. Returns its ELF file.
+/// Compiles a program for the target. Returns the path of its ELF file.
 fn compile(program: &str) -> Result<PathBuf, Failed> {
     let elf =
         build(&Program::find(program.as_ref(), None)?, Options { profile: Profile::Quick, target: Target::Bare })?;
@@ -85,7 +86,8 @@ fn tests_in_the_kernel_pass() -> Result<(), Failed> {
     }
 }
 
-/// The program `bench` computes with floating-point numbers, and this target has no instructions for them.
+/// The program `bench` computes with floating-point numbers. For this target, the compiler emits no floating-point
+/// instructions, and calls functions instead.
 fn program_with_floating_point_numbers_runs() -> Result<(), Failed> {
     let output = run(&compile("bench")?, &["yield"])?;
     let stdout = String::from_utf8_lossy(&output.stdout);

@@ -24,8 +24,8 @@ fn test(function: &str) -> &'static Test {
     PREPARED.tests.iter().find(|test| test.name == name).expect("there is such a test")
 }
 
-/// Runs a test that must fail, and then a test that must pass on a machine of the same configuration. Returns the
-/// failure.
+/// Runs a test that must fail, and then `failing::passes`, which must pass. Both run on 8 CPUs. If the first test may
+/// share a boot, the machines have the same configuration. Returns the failure.
 fn failure_of(function: &str) -> Failure {
     let failure = PREPARED.runner.run(test(function), Firmware::Pvh, 8).expect_err("it must fail");
     if let Err(failure) = PREPARED.runner.run(test("passes"), Firmware::Pvh, 8) {
@@ -121,8 +121,8 @@ fn failure_shows_the_command_that_repeats_it() {
     }
 }
 
-/// The message of the panic contains the time, which is the number of executed instructions. The command that the
-/// failure shows must print the same message.
+/// The message of the panic contains the time, which is the number of executed instructions, and a random number. The
+/// command that the failure shows must print the same message.
 #[test]
 fn command_repeats_a_test_with_counted_instructions_to_the_byte() {
     let failure = failure_of("panics_after_counted_instructions");

@@ -1,5 +1,5 @@
 //! Runs each test in the kernel as one test of `cargo test`, or as several if the test runs with several numbers of
-//! CPUs.
+//! CPUs. Tests that are marked as hidden are left out.
 //!
 //! For example, a test `heap::grows` for 2 and 8 CPUs becomes the two tests `smp2::heap::grows` and
 //! `smp8::heap::grows`. Filters, `--exact`, `--ignored` and `--list` work as usual. `--nocapture` shows the consoles
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     arguments.test_threads = Some(arguments.test_threads.unwrap_or(2).min(2));
     let (guest, tests) = match Guest::prepare() {
         Ok(prepared) => prepared,
-        // Without a machine there is no list of tests. This failure prevents the run from passing with no tests.
+        // Without the list of tests, the run would have no tests and would pass. So it must fail here.
         Err(error) => {
             eprintln!("error: the tests inside the machine cannot run: {error}");
             return ExitCode::FAILURE;

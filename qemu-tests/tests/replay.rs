@@ -65,7 +65,7 @@ fn benchmarks_of_disks_have_the_same_results_in_every_run() {
     }
 }
 
-/// Runs the guest tests that check the data of a disk, with a disk in memory.
+/// Runs some of the guest tests of disks with a disk in memory. The file of the disk must not change.
 #[test]
 fn disk_in_memory_passes_the_tests_of_disks() {
     for (test, length) in [

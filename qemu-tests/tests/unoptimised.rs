@@ -1,5 +1,5 @@
-//! Runs some guest tests with an unoptimised kernel: those that depend on how much stack the kernel uses. Also runs
-//! the tests of a check that only this kernel makes, and a program whose mistakes only an unoptimised build detects.
+//! Runs a guest test that depends on how much stack the kernel uses with an unoptimised kernel. Also runs the tests of a
+//! check that only this kernel makes, and a program whose mistakes only an unoptimised build detects.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,8 @@ fn preemption_stays_within_its_reserve_on_two_cpus() {
     println!("{}", run(2, "preemption::reserve::preemption_stays_within_its_reserve"));
 }
 
-/// Only a debug build checks that handlers take no lock of the scheduler.
+/// Handlers must not take a lock of the scheduler, and neither must code that holds an `InterruptMutex`. Only a debug
+/// build checks this.
 #[test]
 fn locks_of_the_scheduler_are_refused_where_they_are_forbidden() {
     let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");

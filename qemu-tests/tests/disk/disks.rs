@@ -69,7 +69,7 @@ impl Disks {
         })
     }
 
-    /// Runs a guest test with these disks.
+    /// Runs a guest test with these disks, and checks that it passes.
     pub(crate) fn check_guest(&self, test: &str, options: &[&str]) {
         let output = self.boot(options, &[concat!(env!("CARGO_MANIFEST_DIR"), "/guest"), test]);
         let passed = stdout(&output).lines().any(|line| Report::parse(line) == Some(Report::Passed(test)));

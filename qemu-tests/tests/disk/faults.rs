@@ -1,5 +1,5 @@
-//! Tests of faulty disks. All tests except the last use disks in memory, into which the kernel option `disk_fault`
-//! injects faults. So the same requests have the same faults in every run.
+//! Tests of faulty disks. The first three tests use disks in memory, into which the kernel option `disk_fault` injects
+//! faults. So the same requests have the same faults in every run. The disk of the last test is a device of QEMU.
 
 use std::fs;
 
@@ -7,10 +7,10 @@ use boot::qemu::Firmware;
 
 use crate::disks::{Disks, stderr, stdout};
 
-/// The number of bytes of the disks in memory: 256 KiB for each call of the guest test.
+/// The number of bytes of each disk in memory: 256 KiB for each of the 64 calls that a guest test makes at most.
 const BYTES: usize = 64 << 18;
 
-/// Makes disks that are filled with ones, in memory.
+/// Makes disks with these names, each filled with [`BYTES`] bytes of the value 1.
 fn filled<const COUNT: usize>(names: [&'static str; COUNT]) -> Disks {
     let disks = Disks::new(Firmware::Pvh, names.map(|name| (name, BYTES)));
     for (name, _) in &disks.files {
@@ -57,7 +57,7 @@ fn late_write_is_submitted_again_after_a_reset() {
     }
 }
 
-/// The kernel refuses an option that it does not understand before the program starts.
+/// A wrong value of the option is refused before the program starts. The message lists the faults.
 #[test]
 fn wrong_fault_is_refused() {
     let output = Disks::new(Firmware::Pvh, []).boot(&["--kernel-option=disk_fault=lose@first"], &["sha256"]);
@@ -65,14 +65,15 @@ fn wrong_fault_is_refused() {
     assert_eq!((stdout(&output).as_ref(), output.status.code()), ("", Some(64)));
 }
 
-/// QEMU's driver `blkdebug` returns errors for requests of one kind.
+/// QEMU's driver `blkdebug` returns errors for requests of one kind: all flushes, or those reads, writes or discards
+/// that include sector 1000.
 #[test]
 fn failed_requests_change_nothing_else() {
     let disks = Disks::new(Firmware::Pvh, []);
     let bad = disks.folder.path().join("bad");
     for kind in ["read", "write", "flush", "discard"] {
         fs::write(&bad, vec![1; 1_000_000]).expect("room for a file");
-        // A flush has no sectors.
+        // A flush concerns no particular sector.
         let sector = if kind == "flush" { "" } else { "inject-error.0.sector=1000," };
         let device = format!(
             "driver=blkdebug,node-name=bad,discard=unmap,image.driver=file,image.filename={},\

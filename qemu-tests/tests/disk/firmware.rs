@@ -131,7 +131,7 @@ pub(crate) fn sectors_of_4096_bytes_are_read_and_written_in_parts(firmware: Firm
     disks.check_guest(test, &options.each_ref().map(String::as_str));
 }
 
-/// QEMU removes the second disk while the guest test reads from it. The machine is not asked before.
+/// QEMU removes the second disk while the guest test reads from it, without asking the guest first.
 pub(crate) fn unplugged_disk_fails_every_request(firmware: Firmware) {
     const TEST: &str = "disks::unplugged_disk_fails_every_request";
     let disks = Disks::new(firmware, [("good", 50_000)]);

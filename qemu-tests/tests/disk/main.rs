@@ -114,7 +114,8 @@ fn progress_is_shown_on_a_terminal_unless_quiet() {
     assert!(!stderr(&output).contains(['%', '\r']), "{}", stderr(&output));
 }
 
-/// The second run has sectors of 4,096 bytes, so that more reads and writes begin or end in the middle of one.
+/// The disk of the second run has sectors of 4,096 bytes, so that more reads and writes begin or end in the middle of a
+/// sector.
 #[test]
 fn cursors_agree_with_plain_calls() {
     const TEST: &str = "disk_cursors::cursors_agree_with_plain_calls";

@@ -1,5 +1,6 @@
-//! Tests of the programs `ls` and `cat`, which read the file system of a disk. They run on the machine and on the host,
-//! with an image that `mke2fs` has made from a folder: see `image_is_made_from_the_folder`.
+//! Tests of the programs `ls` and `cat`, which read the file system of a disk. All tests run them on the host, and two
+//! tests also run them on the machine. The disk is an image that `mke2fs` has made from a folder: see
+//! `image_is_made_from_the_folder`.
 
 use std::env;
 use std::fs;
@@ -144,7 +145,7 @@ fn contents_are_those_of_the_folder_on_machine_and_host() {
 #[test]
 fn directories_are_listed_in_order_on_machine_and_host() {
     let disk = Disk::new(&image());
-    // Standard error is not compared, because it also contains the progress of a build.
+    // The machine's standard error is not compared, because it also contains the progress of a build.
     let machine = disk.on_machine(&["ls", "-l"]);
     assert_eq!((stdout(&machine).as_str(), machine.status.code()), (ROOT, Some(0)), "{}", stderr(&machine));
     assert_printed(&disk.on_host(&["ls", "-l", "/"]), ROOT, "");

@@ -3,9 +3,10 @@
 //! reviewer sees it.
 //!
 //! - `gmp-sched.txt` and `kernel.txt` list the public safe functions that touch the state of a CPU, an M or a P,
-//!   directly or by a function that they call. The comment above each group of functions states why no
-//!   caller can break anything with them.
-//! - `callers.rs` fails if a public function may panic, and the panic would not name the line of the function's caller.
+//!   directly or by a function that they call. The comment above each group of functions states why no caller can
+//!   break anything with them.
+//! - `callers.rs` fails if the documentation of a public function has a section "Panics", but the function is not
+//!   `#[track_caller]`. The message of the panic would then not name the line of the function's caller.
 //! - `halves.rs` compares what the kernel offers to programs on the machine with what it offers to programs on the
 //!   host.
 //! - `layers.rs` fails if a layer of the kernel names a higher layer.

@@ -150,7 +150,8 @@ fn callees(
 }
 
 /// Returns the names that the qualifier of a call may refer to: the qualifier itself, and the names for which it is an
-/// alias. An empty list means any type: the qualifier is a type parameter, which is a letter or `Plat`.
+/// alias. An empty list means any type. The list is empty if the qualifier is a type parameter (a letter or `Plat`), or
+/// if it ends with generic arguments.
 fn resolve(qualifier: &str, function: &Function, crates: &[&Crate]) -> Vec<String> {
     if qualifier == "Self" {
         return function.owner.iter().chain(&function.of_trait).cloned().collect();

@@ -17,8 +17,8 @@ use crate::condition::compiled;
 /// Who can call a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Visibility {
-    /// Other crates can call it, because it is `pub`. The lint `unreachable_pub` forbids `pub` for items that no other
-    /// crate can reach.
+    /// Other crates can call it, because it is `pub` or belongs to a `pub` trait. The lint `unreachable_pub` forbids
+    /// `pub` for items that no other crate can reach.
     Public,
     /// Only the same crate can call it.
     Crate,
@@ -39,7 +39,7 @@ pub(crate) struct Function {
     pub(crate) visibility: Visibility,
     pub(crate) is_unsafe: bool,
     pub(crate) has_self: bool,
-    /// The words of the function's signature and body, without attributes.
+    /// The words of the function's signature and body, without its name and without attributes.
     pub(crate) words: Vec<String>,
 }
 
@@ -70,13 +70,14 @@ pub(crate) struct Crate {
     pub(crate) functions: Vec<Function>,
     /// The names of types and traits. The value is true if a type or trait of this name is public.
     pub(crate) types: BTreeMap<String, bool>,
-    /// The aliases. For `type A = B` and for `use B as A`, the key is `A` and the value is the words of `B`.
+    /// The aliases. For `type A = B` and for `use B as A`, the key is `A`, and the value contains the words of `B`. For a
+    /// path in a `use` item, the value contains only its last word.
     pub(crate) aliases: BTreeMap<String, Vec<String>>,
     /// For each module, the names that its `use` items mention.
     pub(crate) imports: BTreeMap<Vec<String>, BTreeSet<String>>,
-    /// For each module, its uses of `unsafe`.
+    /// For each module with a file of its own, the uses of `unsafe` in this file, if there are any.
     pub(crate) unsafe_code: BTreeMap<String, Unsafe>,
-    /// For each module, the paths in it that begin with `crate::`, without this prefix.
+    /// For each module with a file of its own, the paths in this file that begin with `crate::`, without this prefix.
     pub(crate) paths: BTreeMap<String, BTreeSet<String>>,
 }
 
