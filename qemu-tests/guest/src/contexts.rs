@@ -1,5 +1,5 @@
-//! Tests of operations in contexts that do not allow them. Each operation that the table of `kernel::contexts` forbids
-//! must panic, with a message that names the context.
+//! Tests of operations in contexts that do not allow them. Each operation that the table in
+//! `kernel/src/cpu/contexts.md` forbids must panic, with a message that names the context.
 
 use gmp_sched::device_signals::Signal;
 use gmp_sched::platform::{Pinned, Platform as _};
@@ -96,7 +96,7 @@ fn in_nmi(body: fn()) {
 
 /// Defines a test that performs `$act` in `$context`. The panic must end the machine, and its report must name the
 /// operation and the context. If `$act` runs in a handler, the kernel is at fault, so the status must be 101. If `$act`
-/// runs in a G that is pinned or holds a lock, the program is at fault, so the status must be 2.
+/// runs in a G that is pinned, holds a lock or has interrupts off, the program is at fault, so the status must be 2.
 macro_rules! refused {
     ($name:ident: in_handler($act:expr), $($text:literal),+) => {
         refused!($name, in_handler($act), 101, "panic on CPU 0", $($text),+);

@@ -1,5 +1,5 @@
-//! Tests of cursors of disks, by the traits of the crate `embedded-io`. `tests/disk` on the host runs them, because they
-//! need a disk.
+//! Tests of the cursors of disks, through the traits of the crate `embedded-io`. `tests/disk` on the host runs these
+//! tests, because they need a disk.
 
 use kernel::cancel::ContextError;
 use kernel::disk::{DiskCursor, DiskError, disks};

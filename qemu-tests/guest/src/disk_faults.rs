@@ -33,7 +33,7 @@ fn run(access: DiskAccess<'_>, call: u64) -> Result<(), DiskError> {
     }
 }
 
-/// The number of kinds of calls that [`run`] makes. Those of the last kind need two requests.
+/// The number of kinds of calls that [`run`] makes. Calls of the last kind need two requests.
 const KINDS: u64 = 5;
 
 /// Returns the way in which a call is made: an index of [`WAYS`].

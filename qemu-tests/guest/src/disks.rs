@@ -53,8 +53,8 @@ fn fill(index: usize, disk: &Disk) -> u64 {
     end
 }
 
-/// Many Gs, more than the device's queue has entries, read from all disks at the same time, by blocking and by
-/// asynchronous accesses. The reads have all kinds of lengths and offsets.
+/// 300 Gs read from all disks at the same time, by blocking and by asynchronous accesses. The reads have random offsets
+/// and lengths. If there is only one disk, there are more Gs than the driver has buffers for this disk.
 fn concurrent_reads_return_what_was_written() {
     static READ: AtomicUsize = AtomicUsize::new(0);
     const READERS: usize = 300;

@@ -1,4 +1,5 @@
-//! Tests that must fail, each in a different way. The tests of the harness run them. `cargo test` does not list them.
+//! Guest tests for `tests/harness.rs`, which tests the harness. Most of them must fail, each in a different way.
+//! `cargo test` does not list them.
 
 use core::hint;
 

@@ -23,8 +23,8 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Waits until the driver has all its buffers and no Gs but `gs` are left, because a G that waits for a late answer
-    /// ends after the call whose limit was over.
+    /// Waits until all buffers of the driver are free and at most `gs` Gs are left. This may take a while, because a G
+    /// that waits for a late answer ends after the call whose limit was over.
     pub(crate) fn take(gs: usize) -> Self {
         while num_goroutine() > gs || disks().iter().any(|disk| disk.requests().0 != disk.requests().1) {
             sleep(Duration::from_millis(10));
@@ -38,8 +38,9 @@ impl Snapshot {
         }
     }
 
-    /// Checks that since `self` no slot, G or stack has leaked, and no buffer except for `abandoned` ones of each disk,
-    /// which the driver never uses again because the device may still access them. Their memory stays with the driver.
+    /// Checks that no slot, G or stack has leaked between `self` and `now`. Also checks that for each disk exactly as
+    /// many buffers as `abandoned` says were abandoned. The driver never uses or frees the memory of abandoned buffers,
+    /// because the device may still access it.
     pub(crate) fn check_counts(&self, now: &Self, abandoned: &[usize]) {
         assert_eq!((now.gs, now.stacks, &now.requests), (self.gs, self.stacks, &self.requests));
         let more: Vec<usize> = now.abandoned.iter().zip(&self.abandoned).map(|(now, before)| now - before).collect();
@@ -67,8 +68,9 @@ impl Kept {
     }
 }
 
-/// How often [`check`] runs its round before it compares [`Kept`] values, and between two of them.
+/// How often [`check`] runs its round before it takes the first [`Kept`] value.
 const WARM_UP: usize = 20;
+/// How often [`check`] runs its round between two [`Kept`] values.
 const BATCH: usize = 10;
 /// In this number of consecutive batches, neither Ms nor bytes of the heap may grow.
 const LEVEL: usize = 2;
@@ -76,7 +78,8 @@ const LEVEL: usize = 2;
 const MOST_BATCHES: usize = 20;
 
 /// Runs `round` repeatedly, and checks that no slot, buffer, G or stack has leaked. Continues until neither Ms nor bytes
-/// of the heap have grown in [`LEVEL`] consecutive batches of rounds. If they grow on, they leak.
+/// of the heap have grown in [`LEVEL`] consecutive batches of rounds. If this does not happen within [`MOST_BATCHES`]
+/// batches, Ms or bytes leak, and the function panics.
 pub(crate) fn check(round: impl Fn()) {
     let gs = num_goroutine();
     let before = Snapshot::take(gs);

@@ -36,7 +36,7 @@ mod shared;
 fn deadlock_on_channels_is_reported() {
     use kernel::prelude::*;
     use kernel::select::{Select, recv, send};
-    // The report lists the Gs in the order of their slots. No G ends, so each slot is used once.
+    // The report lists the Gs in the order of their slots, the newest slot first. No G ends, so each slot is used once.
     let (_sender, receiver) = channel::<u8>(0);
     let nobody = receiver.clone();
     go(move || receiver.recv()).detach();

@@ -1,4 +1,4 @@
-//! Tests of the computer below the scheduler: console, CPUs, clock and command line.
+//! Tests of the computer below the scheduler: console, CPUs, clock, timers, interrupts and command line.
 
 use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 

@@ -81,7 +81,7 @@ use serve::main;
 
 kernel::main!(main);
 
-/// On the host there is nothing to test, so this prints how to run the tests on the machine.
+/// On the host there is nothing to test, so this function prints how to run the tests on the machine.
 #[cfg(not(gmp_machine))]
 fn main(_: &[&str]) -> i32 {
     kernel::println!("These tests run on the machine: cargo test -p qemu-tests --test machine");

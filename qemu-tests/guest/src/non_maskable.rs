@@ -9,9 +9,9 @@ use kernel::{cpus, internals, watchdog};
 
 use crate::vectors;
 
-/// Wakes a G, the worker, by an IPI to a halted CPU, while NMIs are sent to all other CPUs. If an NMI arrives at a CPU
-/// before an IPI does, the CPU wakes and finds the worker, but no interrupt handler has flushed the CPU's TLB. In this
-/// case the CPU must flush its TLB itself before it runs the worker.
+/// Wakes a G, the worker, by an IPI to a halted CPU. At about the same time, main sends NMIs to all CPUs except its
+/// own. If an NMI arrives at a CPU before an IPI does, the CPU wakes and finds the worker, but no interrupt handler has
+/// flushed the CPU's TLB. In this case the CPU must flush its TLB itself before it runs the worker.
 fn cpu_woken_by_an_nmi_flushes_its_tlb_before_it_runs_a_thread() {
     const ROUNDS: usize = 3_000;
     static DONE: AtomicUsize = AtomicUsize::new(0);

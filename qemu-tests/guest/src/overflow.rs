@@ -202,7 +202,8 @@ guest_test!(
     texts = &["with children alive", "stack overflow:"],
 );
 
-/// If a child that is not joined dies, its parent panics. This panic ends only the parent.
+/// If a child that is not joined dies, its parent panics. This panic ends only the parent. If the child is joined, the
+/// joiner gets the error, and the parent does not panic.
 fn death_of_an_unjoined_child_panics_its_parent() {
     for by_overflow in [false, true] {
         let parent = go(move || scope(|scope| drop(scope.go(move || end(by_overflow)))));

@@ -19,10 +19,10 @@ use boot_protocol::report::Plan;
 /// }
 /// ```
 ///
-/// A test fails if it panics or returns an error. A panic ends the machine. After an error, a machine that is shared
-/// can run the next test. The words after the name are methods of [`Test`]: `smp = &[1, 2, 8]` calls [`Test::smp`], and
-/// `isolated` calls [`Test::isolated`]. By default a test runs on 8 CPUs for at most 30 seconds, and shares its boot
-/// with other tests.
+/// A test fails if it returns an error, or if it panics and [`Test::status`] does not require this. A panic ends the
+/// machine. After an error, a machine that is shared can run the next test. The words after the name are methods of
+/// [`Test`]: `smp = &[1, 2, 8]` calls [`Test::smp`], and `isolated` calls [`Test::isolated`]. By default a test runs on
+/// 8 CPUs for at most 30 seconds, and shares its boot with other tests.
 macro_rules! guest_test {
     ($function:ident $(, $method:ident $(= $value:expr)?)* $(,)?) => {
         const _: () = {
@@ -135,8 +135,9 @@ impl Test {
         self
     }
 
-    /// Omits the test from the list of `cargo test`, because another test on the host runs it by name. That test
-    /// passes disks to the machine, compares the whole output, or tests the harness with a test that must fail.
+    /// Omits the test from the list of `cargo test`, because another test on the host uses it by name. For example,
+    /// that test passes disks to the machine, compares the whole output, or tests the harness with a test that must
+    /// fail.
     pub(crate) const fn hidden(mut self) -> Self {
         self.plan.hidden = true;
         self
@@ -186,7 +187,8 @@ pub(crate) fn tests() -> &'static [&'static Test] {
     }
     let (start, stop) = (START.as_ptr(), STOP.as_ptr());
     let count = (stop.addr() - start.addr()) / size_of::<&Test>();
-    // SAFETY: the section between the two symbols contains only the references that `guest_test` puts there.
+    // SAFETY: the section between the two symbols contains only the references that `guest_test` puts there, without
+    // gaps. The references are statics that are never written.
     #[expect(unsafe_code, reason = "a slice between two symbols")]
     unsafe {
         slice::from_raw_parts(start, count)

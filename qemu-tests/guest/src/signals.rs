@@ -82,7 +82,7 @@ fn g_whose_device_is_ready_runs_within_a_millisecond_beside_hogs() {
         };
         (0..ROUNDS).map(wait).max()
     });
-    // Lets the waiter begin to wait. From then on main is a hog, too, and interrupts its CPU.
+    // Lets the waiter begin to wait. From then on main is a hog, too, and interrupts its own CPU.
     sleep(Duration::from_millis(1));
     for round in 0..ROUNDS {
         let end = clock::now() + 1_000_000;

@@ -178,8 +178,9 @@ fn pages_of_dead_gs_are_reused() {
     assert!(given_back > MIB, "{given_back} bytes came back");
 }
 
-/// Spawns Gs until there are `most` or there is no memory for another one. Returns how many it has spawned. The first G
-/// waits for `gate`, and each other G waits for the G spawned before it.
+/// Spawns a G that waits for `gate`. Then spawns up to `most` further Gs, as long as there is memory for them. Each of
+/// them waits for the G that was spawned before it, and then counts itself in `finished`. Returns the number of further
+/// Gs. Sets `gate` and `finished` back at the start.
 fn spawn_waiting(most: usize, gate: &'static AtomicBool, finished: &'static AtomicUsize) -> usize {
     gate.store(false, Ordering::Relaxed);
     finished.store(0, Ordering::Relaxed);

@@ -25,10 +25,10 @@ fn traced(script: impl FnOnce()) -> Vec<TrackTrace> {
     scheduler.traces()
 }
 
-/// Describes the events of the Ps and of callers without a P, in the order of their times. Leaves out when Ps become
-/// idle and when their Ms search, because sysmon, too, can wake an M, and the names of functions. The first G that the
-/// script spawns is called `a`, the second `b`, and so on. The P with the first event is called `first`, because any P
-/// may run main.
+/// Describes the events of the Ps and of callers without a P, in the order of their times. Leaves out the names of
+/// functions and other texts. Also leaves out when a P becomes idle or busy and when its M searches for work: sysmon
+/// can wake an M, too, so these events do not depend on the script alone. The first G that the script spawns is called
+/// `a`, the second `b`, and so on. The P with the first event is called `first`, because any P may run main.
 fn described(traces: &[TrackTrace]) -> Vec<String> {
     let of_scheduler = traces.iter().filter(|trace| !matches!(trace.track, Track::Cpu(_)));
     let mut events: Vec<(Track, Event)> = Vec::new();

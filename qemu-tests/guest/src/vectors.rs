@@ -6,8 +6,9 @@ use kernel::percpu::CpuId;
 /// Allocates a vector permanently. `handler` must do only what handlers may do. The only exceptions are tests that
 /// expect the kernel to detect the misuse.
 pub(crate) fn allocate(handler: fn(usize)) -> Vector {
-    // SAFETY: the handlers of the tests count, raise signals, and interrupt other CPUs. If a handler does what is
-    // forbidden, the kernel panics.
+    // SAFETY: the handlers of the tests count, print, check registers, lock an `InterruptMutex`, raise signals, and
+    // interrupt CPUs. All of this is allowed in a handler. In a test of misuse, the kernel panics before the handler
+    // does what is forbidden.
     unsafe { internals::allocate_vector(handler, 0) }.expect("a vector is free")
 }
 

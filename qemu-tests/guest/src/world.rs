@@ -7,8 +7,8 @@ use kernel::disk;
 use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
 
-/// While the world is stopped, no G runs on any CPU, not even a G that never calls a function. Afterwards the Gs
-/// continue.
+/// While main has stopped the world, no other G runs on any CPU, not even a G that never calls a function. Afterwards
+/// the Gs continue.
 fn nothing_runs_while_the_world_is_stopped() {
     static STOP: AtomicBool = AtomicBool::new(false);
     static STEPS: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];

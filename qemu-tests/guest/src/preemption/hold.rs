@@ -68,8 +68,8 @@ fn stay(seed: u64, end: u64) -> Tally {
     tally
 }
 
-/// The stack size of the Gs of `go_down`. No other Gs use this size, so these stacks contain no pages that other Gs
-/// have committed.
+/// The stack size of the Gs of `go_down`. Few other Gs have stacks of this size class, so most of these stacks contain
+/// no pages that other Gs have committed. Stacks that contain such pages are not counted as fresh.
 const DEEP: usize = 128 * 1024;
 
 /// In a test of `go_down`, the number of fresh stacks must reach at least this bound.
@@ -197,8 +197,9 @@ fn with_questions<T>(body: impl FnOnce() -> T) -> (T, u64) {
 fn state_survives_non_maskable_interrupts() -> Result<(), String> {
     for how in [stay, go_down] {
         let (mut tally, mut answers) = (Tally::default(), 0);
-        // A CPU can interrupt another CPU only while the host runs both. So the number of interrupts varies, and the
-        // loop runs until enough were taken.
+        // How many requests are made and answered in one call depends on how the host runs the CPUs. So the loop runs
+        // until 2,000 requests were answered. There may be fewer interrupts, because an interrupt answers all requests
+        // to its CPU that are still open.
         while answers < 2_000 {
             let (more, more_answers) = with_questions(|| hold_through(5_000, how));
             tally.add(more);

@@ -1,5 +1,5 @@
 //! Checks the complete register state of a G. Registers are loaded with random values. Code that changes none of them
-//! runs for a while. Then the registers are compared with the values.
+//! except RCX, its loop counter, runs for a while. Then the registers are compared with the values.
 
 #![expect(unsafe_code, reason = "loads every register")]
 
@@ -86,7 +86,7 @@ impl State {
     }
 
     /// Returns the addresses of the code that holds the values. While the instruction pointer is in this range, all
-    /// registers have the loaded values.
+    /// registers except RCX have the loaded values.
     pub(crate) fn code(&mut self) -> Range<u64> {
         self.hold_for(1).expect("no register is lost in such a short time");
         self.block.code[0]..self.block.code[1]
