@@ -90,8 +90,8 @@ impl Guest {
     ///
     /// # Errors
     ///
-    /// [`Error::Qemu`] if QEMU is missing or fails, if the program does not end with success in time, or if
-    /// it lists a test in an unknown form or two tests with the same name.
+    /// [`Error::Qemu`] if QEMU is missing or fails, if the program does not end with success in time, or if it lists a
+    /// test in an unknown form or two tests with the same name.
     pub fn tests(&self) -> Result<Vec<Test>, Error> {
         let configuration = Configuration { cpus: 1, ..Configuration::default() };
         let mut session = self.boot(&configuration, &[])?;
