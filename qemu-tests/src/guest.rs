@@ -20,8 +20,8 @@ use crate::transcript::Transcript;
 /// The path of the crate of the test program, relative to the root of the workspace.
 pub(crate) const PATH: &str = "qemu-tests/guest";
 
-/// How long a machine may take to boot and report that it is ready. It is also the time limit for a request that the
-/// machine can answer without waiting for anything.
+/// How long a machine may take to boot and report that it is ready. It is also the time limit for a machine that boots,
+/// lists its tests and ends.
 pub(crate) const BOOT_TIME: Duration = Duration::from_secs(30);
 
 /// How long firmware and a bootloader may take before the kernel begins. This is long enough for a busy host.
@@ -90,8 +90,8 @@ impl Guest {
     ///
     /// # Errors
     ///
-    /// [`Error::Qemu`] if QEMU is missing or fails, if the program does not end with success in time, or if it lists a
-    /// test in an unknown form or two tests with the same name.
+    /// [`Error::Qemu`] if QEMU is missing or fails, or if the program does not end with success in time. The same error
+    /// if the program lists a test in an unknown form, or two tests with the same name.
     pub fn tests(&self) -> Result<Vec<Test>, Error> {
         let configuration = Configuration { cpus: 1, ..Configuration::default() };
         let mut session = self.boot(&configuration, &[])?;

@@ -1,10 +1,11 @@
 //! Boots the tests in the kernel on BIOS and UEFI, from disk images. The ELF file is the one that `tests/machine.rs`
 //! boots by PVH.
 //!
-//! The ordinary run has a few tests of `tests/machine.rs`, each on the largest of its numbers of CPUs, a few tests with
-//! disks, and the tests that only this file has. `--include-ignored` runs all tests of `tests/machine.rs` and of
-//! `tests/disk/firmware.rs` for both kinds of firmware, except the tests that `tests/machine.rs` itself ignores. If the
-//! tools for disk images are not installed, each test is reported as ignored, with the reason.
+//! The ordinary run has the tests that only this file has, a few tests of `tests/machine.rs`, and a few tests with
+//! disks. Each of the tests of `tests/machine.rs` runs with the largest of its numbers of CPUs. `--include-ignored`
+//! runs all tests of `tests/machine.rs` and of `tests/disk/firmware.rs` for both kinds of firmware, except the tests
+//! that `tests/machine.rs` itself ignores. If the tools for disk images are not installed, each test is reported as
+//! ignored, with the reason.
 //!
 //! Compiling the bootloader takes minutes. So the ordinary run ignores the tests if the bootloader is not compiled yet.
 //!
