@@ -56,8 +56,9 @@ fn one_cpu_can_use_all_buffers() {
 }
 guest_test!(one_cpu_can_use_all_buffers, hidden);
 
-/// There are more Gs than buffers, and each request needs one or several buffers. So some Gs wait for the queue of their
-/// own CPU, while others use the buffers of the queues of other CPUs. Each G gets the bytes that it has asked for.
+/// There are more Gs than buffers, and each request needs one or several buffers. So some Gs wait for the queue of
+/// their own CPU, while others use the buffers of the queues of other CPUs. Each G gets the bytes that it has asked
+/// for.
 fn requests_of_all_lengths_end_while_all_buffers_are_in_use() {
     const READS: usize = 20;
     let disk = &disks()[0];

@@ -89,8 +89,8 @@ fn compute_until(flag: &AtomicBool) {
     }
 }
 
-/// Main communicates and sleeps. It makes two system calls: one returns at once, the other blocks the M. Then main waits
-/// for a G that waits for a device, waits until a hog is preempted, and stops the world.
+/// Main communicates and sleeps. It makes two system calls: one returns at once, the other blocks the M. Then main
+/// waits for a G that waits for a device, waits until a hog is preempted, and stops the world.
 fn script_for_one_p() {
     static SIGNAL: Signal<Kernel> = Signal::new();
     static STOP: AtomicBool = AtomicBool::new(false);
