@@ -129,7 +129,7 @@ impl Machine {
     /// has failed, too, and the machine cannot be used any more.
     fn serve(&mut self, test: &Test) -> Result<Result<(), Cause>, Cause> {
         let deadline = deadline(test);
-        // The machine is ready, so it accepts the name at once. If the machine has ended meanwhile, sending fails. The
+        // The machine is ready, so it accepts the name at once. If the machine has ended meanwhile, sending may fail. The
         // error is ignored, because the next event shows that the machine has ended.
         drop(self.session.input().send(format!("{}\n", test.name).into_bytes()));
         let name = test.name.as_str();
