@@ -89,8 +89,8 @@ impl Disk {
         self.device.is_ok_and(|device| device.properties().is_read_only)
     }
 
-    /// Returns the disk, with calls that block the calling G and its M. They are system calls: the P is handed off at
-    /// once.
+    /// Returns the disk, with calls that block the calling G and its M. The calls are system calls that hand the P off
+    /// at once.
     #[must_use]
     pub fn blocking(&self) -> DiskAccess<'_> {
         DiskAccess { disk: self, mode: Mode::Blocking }
@@ -285,9 +285,10 @@ impl DiskAccess<'_> {
     /// Writes `data` from `offset` on. When this returns, the device has the data, but may keep it in a cache: see
     /// [`flush`](Self::flush).
     ///
-    /// If only a part of a sector is to be written, the sector is read first. No other write of this program to the
-    /// sector happens in between. If the length of the disk is not a multiple of the sector size, a write to the last
-    /// sector extends the file on the host with zeros, up to the end of the sector.
+    /// The device writes whole blocks. A block is a sector of 512 bytes, or several sectors if the device has larger
+    /// blocks. If only a part of a block is to be written, the block is read first. No other write of this program to
+    /// the block happens in between. If the length of the disk is not a multiple of the block size, a write to the last
+    /// block extends the file on the host with zeros, up to the end of the block.
     ///
     /// Blocks the calling G, and its M if the access is blocking. Not callable from interrupt handlers.
     ///
@@ -376,8 +377,9 @@ impl DiskAccess<'_> {
         Ok(())
     }
 
-    /// Tells the device that the `length` bytes from `offset` on are no longer needed. Their contents are undefined
-    /// afterwards. Sectors that are only partly in this range keep their contents.
+    /// Informs the device that the `length` bytes from `offset` on are no longer needed. Their contents are undefined
+    /// afterwards. Blocks of the device (see [`write_at`](Self::write_at)) that are only partly in this range keep
+    /// their contents.
     ///
     /// Blocks the calling G, and its M if the access is blocking. Not callable from interrupt handlers.
     ///
@@ -442,7 +444,7 @@ fn split(offset: u64, block_bytes: usize) -> (u64, usize) {
 ///
 /// # Errors
 ///
-/// If no M can be created to run the other Gs during the call. In that case the call returns at once.
+/// If no M can be created to run the other Gs during the call. The call then returns without waiting for `duration`.
 ///
 /// # Panics
 ///

@@ -10,7 +10,7 @@ use crate::platform::Limit;
 ///
 /// Reads and writes begin at the position, and move it forward by the number of bytes that they have read or written.
 /// If they fail, the position stays. Each cursor has its own position: many Gs can use the same disk, each with a
-/// cursor of its own. A cursor has no buffer, so each call is a request to the device.
+/// cursor of its own. A cursor has no buffer, so each read or write accesses the device.
 #[derive(Clone, Debug)]
 pub struct DiskCursor<'a> {
     access: DiskAccess<'a>,

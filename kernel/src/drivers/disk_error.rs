@@ -48,8 +48,8 @@ impl fmt::Display for DiskError {
 impl core::error::Error for DiskError {}
 
 impl embedded_io::Error for DiskError {
-    /// Returns the kind of the error. The kind is never `Interrupted`, because users of the traits may then try again
-    /// for ever.
+    /// Returns the kind of the error. The kind is never `Interrupted`, because a caller usually repeats a call that was
+    /// interrupted, and could then repeat it for ever.
     fn kind(&self) -> ErrorKind {
         match self {
             // `embedded_io::Write` requires this kind for a write at the end.
@@ -92,8 +92,8 @@ pub enum RequestError {
     Unsupported,
     /// The device says that it has completed the request, but the status, or a part of the data, is missing.
     Short,
-    /// The device did not answer. The driver reset it and submitted the request again, and the device still did not
-    /// answer.
+    /// The device was reset twice without having answered. After the first reset the driver submitted the request
+    /// again.
     Silent,
     /// The device has violated the protocol, for example by completing a request that was not submitted. The driver
     /// does not use the device any more.

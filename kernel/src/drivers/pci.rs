@@ -80,7 +80,8 @@ pub(crate) fn root() -> Root {
 /// Returns all functions of all devices, bus by bus. On each bus the functions are in the order of their numbers.
 ///
 /// The first call tries all 256 buses. Following the bridges from bus 0 is not enough, because a computer may have more
-/// than one root bus. Only the firmware's byte code contains the numbers of the root buses.
+/// than one root bus. The numbers of the root buses are only in the firmware's byte code (AML), which the kernel does
+/// not interpret.
 pub(crate) fn functions(root: &Root) -> Vec<(DeviceFunction, DeviceFunctionInfo)> {
     static FOUND: Once<Vec<(DeviceFunction, DeviceFunctionInfo)>> = Once::new();
     FOUND.call_once(|| (0..=u8::MAX).flat_map(|bus| root.enumerate_bus(bus)).collect()).clone()
@@ -143,7 +144,7 @@ impl Registers {
     /// If the register is outside of the range, or is not aligned.
     pub(crate) fn read<T: Copy>(self, offset: usize) -> T {
         // SAFETY: `at` has checked that the register is mapped and aligned. Every bit pattern is a valid `T`, because
-        // `T` is an integer in all calls. The drivers may read these registers at any time.
+        // `T` is an integer in all calls. Reading a register has no effect on memory safety.
         unsafe { self.at::<T>(offset).read_volatile() }
     }
 
@@ -171,8 +172,8 @@ static MAPPED: InterruptMutex<heapless::Vec<Registers, MAX_MAPPED>> = InterruptM
 /// Maps a BAR. If the BAR is mapped already, returns the existing mapping.
 ///
 /// # Errors
-/// If the BAR is not in memory space, has no address, or cannot be mapped because memory is exhausted or too many BARs
-/// have been mapped.
+/// If the device has no such BAR, if the BAR describes I/O ports or has no valid address, or if the BAR cannot be
+/// mapped because memory is exhausted or too many BARs have been mapped.
 pub(crate) fn map_bar(root: &mut Root, function: DeviceFunction, index: u8) -> Result<Registers, PciError> {
     let bar = root.bar_info(function, index).ok().flatten().ok_or(PciError::NoRegisters)?;
     let (address, bytes) = bar.memory_address_size().ok_or(PciError::Ports)?;

@@ -79,7 +79,8 @@ pub fn random_until<'l>(limit: impl Into<Limit<'l>>) -> Result<u64, ContextError
 
 /// Fills `bytes` with random bytes. With the kernel option `seed`, which `--icount` sets, they come from a generator,
 /// and are the same in every run. Otherwise they come from the host's source of random numbers if a virtio entropy
-/// device is in use, and from the processor if not.
+/// device is in use. If none is in use, they come from the processor, or from the clock if the processor has no random
+/// numbers.
 ///
 /// Blocks the calling G, but not its M. Not callable from interrupt handlers. Go: `crypto/rand.Read`.
 ///

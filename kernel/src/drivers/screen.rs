@@ -38,8 +38,9 @@ struct Screen {
     partial: heapless::Vec<u8, 4>,
 }
 
-/// Clears the framebuffer. From then on [`show`] draws on it. Does nothing if the framebuffer is too small for two
-/// lines of text, or if its pixels have more than four bytes.
+/// Clears the framebuffer. From then on [`show`] draws on it. Does nothing if the framebuffer has no room for two lines
+/// of one character each, if the size of its pixels is not from one to four bytes, or if its memory is smaller than its
+/// description says.
 pub(crate) fn init(framebuffer: FrameBuffer) {
     let info = framebuffer.info();
     let (columns, lines) = (info.width / GLYPH_WIDTH, info.height / GLYPH_HEIGHT);

@@ -10,12 +10,18 @@ use crate::cpu::{contexts, percpu};
 use crate::sched::platform::{Kernel, scheduler};
 
 static SIGNAL: Signal<Kernel> = Signal::new();
-/// The vector of the interrupt, allocated when it is first needed. `None` if no vector was left.
+/// The vector of the interrupt, allocated by the first call of [`interrupt`]. `None` if no vector was left.
 static VECTOR: Once<Option<Vector>> = Once::new();
 
 /// Interrupts the calling CPU. The handler of the interrupt readies the G that waits in [`wait_for_interrupt`]. If
-/// there is no vector for the interrupt, readies the G without an interrupt. Callable from everywhere except handlers
-/// of non-maskable interrupts.
+/// there is no vector for the interrupt, readies the G without an interrupt.
+///
+/// Preemption may be on. If the caller then migrates during the call, the interrupt goes to the CPU on which the call
+/// began.
+///
+/// Callable from everywhere except handlers of non-maskable interrupts. But the first call must have returned before an
+/// interrupt handler calls this function. The reason is that the first call allocates the vector. If a handler
+/// interrupted it, the handler would wait for ever for the vector.
 pub fn interrupt() {
     match VECTOR.call_once(|| interrupts::allocate("self-interrupt", raise, 0).ok()) {
         Some(vector) => apic::send(percpu::current(), *vector),

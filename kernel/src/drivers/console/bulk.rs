@@ -8,9 +8,9 @@
 //! - *Start*: the serial port is used until the device has been set up. Then the kernel waits until the serial port is
 //!   empty, and uses the device.
 //! - *A chunk* stays in the ring until the device has used it. At most one chunk is in flight.
-//! - *The device does not answer*: the device is reset, and the serial port sends the ring again. This includes the
-//!   chunk in flight, because it is not known how much of this chunk the device has sent. What the device has sent is
-//!   duplicated, but nothing is lost.
+//! - *The device does not answer*, or reports that the host has closed the port: the device is reset, and the serial
+//!   port sends the ring again. This includes the chunk in flight, because it is not known how much of this chunk the
+//!   device has sent. What the device has sent is duplicated, but nothing that is still in the ring is lost.
 //! - *A panic* waits until the chunk in flight has been used, and then uses the serial port.
 //!
 //! If the reader is slow, a device that works may also take a long time to use its chunk. The kernel must not reset
@@ -67,9 +67,9 @@ pub(crate) fn start() {
             locked(|console| {
                 let start = timer::now();
                 while !console.port.is_empty() {
-                    // Nothing reads the output of the serial port, so this port does not become empty. The serial port
-                    // stays in use.
                     if timer::now().saturating_sub(start) > EMPTY_WITHIN {
+                        // Nothing reads the output of the serial port, so this port does not become empty. The serial
+                        // port stays in use.
                         return;
                     }
                     spin_loop();

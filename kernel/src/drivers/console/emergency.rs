@@ -26,8 +26,8 @@ pub(crate) struct Emergency {
 }
 
 impl Emergency {
-    /// Stops the virtio console, sets up the serial port again, sends what is still in the ring, and begins a new line
-    /// of standard error.
+    /// Stops the virtio console, sets up the serial port again, sends what is still in the ring, begins a new line of
+    /// standard error, and reports output that was dropped.
     pub(crate) fn new() -> Self {
         // SAFETY: the other CPUs have stopped for ever, and this CPU does not return from the panic.
         unsafe { screen::take_over() };

@@ -31,8 +31,9 @@
 //!
 //! The console's lock is held with interrupts off, for one put and one burst. With a virtio console the lock is held
 //! until the ring is empty or the device has a chunk that it has not used yet. If a handler waits for the lock, the
-//! handler gets it before other callers. If the ring is not empty when the lock is released, an interrupt of the port
-//! or of a timer will come. So every byte in the ring is sent at some time.
+//! handler gets it before callers that come later. If the ring is not empty when the lock is released, an interrupt of
+//! the port or of a timer will come. So every byte in the ring is sent at some time. Until `service` has been started
+//! during the boot, no such interrupt comes, and bytes may stay in the ring.
 //!
 //! The program's text is standard output; the log, reports and `eprintln!` are standard error. Both streams are in the
 //! ring in the order of the calls, with a mark at each change: see [`boot_protocol::console`].
@@ -116,8 +117,8 @@ pub fn stderr_is_terminal() -> bool {
     STDERR_IS_TERMINAL.load(Ordering::Relaxed)
 }
 
-/// Prints text. Text of up to 16 KiB is not mixed with other output, except if there is no memory to format it as a
-/// whole.
+/// Prints text. Text of up to 16 KiB is not mixed with other output, except if the caller cannot allocate the memory to
+/// format it as a whole.
 #[doc(hidden)]
 pub fn print(arguments: fmt::Arguments<'_>) {
     line::with_formatted(arguments, |text| {
@@ -125,8 +126,8 @@ pub fn print(arguments: fmt::Arguments<'_>) {
     });
 }
 
-/// Prints text to standard error. Text of up to 16 KiB is not mixed with other output, except if there is no memory to
-/// format it as a whole.
+/// Prints text to standard error. Text of up to 16 KiB is not mixed with other output, except if the caller cannot
+/// allocate the memory to format it as a whole.
 #[doc(hidden)]
 pub fn eprint(arguments: fmt::Arguments<'_>) {
     line::with_formatted(arguments, |text| {

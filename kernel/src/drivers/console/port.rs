@@ -27,7 +27,7 @@ const FIFO_BYTES: usize = 16;
 /// The size of the ring from which the port is fed.
 pub(super) const RING_BYTES: usize = 128 * 1024;
 
-/// Output that has not been sent yet. Changed under the console's lock.
+/// Output that has not been sent yet. Changed under the console's lock, or by a panic.
 pub(super) static RING: Ring<RING_BYTES> = Ring::new();
 
 /// The last byte that was moved to the serial port or to the virtio console.
@@ -35,7 +35,7 @@ static LAST_SENT: AtomicU8 = AtomicU8::new(b'\n');
 
 pub(super) type Uart = Uart16550<PioBackend>;
 
-/// Whether the computer has the port. Without a port, output is dropped.
+/// Whether the computer has the port. If it has not, all output for the port is dropped.
 static IS_THERE: Once<bool> = Once::new();
 
 /// Returns access to the port's registers. Does not set the port up.

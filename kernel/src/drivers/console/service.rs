@@ -1,7 +1,10 @@
-//! Sends what is left in the output ring when no caller prints. If the serial port is in use, the handler of its
-//! interrupt does this. A timer does it if that interrupt cannot be routed to a CPU, or with the kernel option
-//! `console=polled`. If a virtio console is in use, the handler of the virtio console's interrupt does it
-//! (`state::serve`).
+//! Sends the bytes that callers have put into the output ring and could not send at once:
+//!
+//! - If the serial port is in use, the handler of the port's interrupt sends them.
+//! - If that interrupt cannot be routed to a CPU, or with the kernel option `console=polled`, the timer's handler sends
+//!   them.
+//! - If a virtio console is in use, the handler of its interrupt sends them (`state::serve`). The timer's handler
+//!   checks whether the virtio console still works.
 
 use core::sync::atomic::Ordering;
 

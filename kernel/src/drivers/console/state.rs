@@ -197,7 +197,8 @@ impl Console {
     }
 
     /// Called before the lock is released. Establishes the invariant that holds while the lock is free: if the ring is
-    /// not empty, the interrupt of the port or of a timer will come. Returns whether a G that waited for room can
+    /// not empty, the interrupt of the port or of a timer will come. The invariant does not hold before the module
+    /// `service` has been started, nor while a test stalls the port. Returns whether a G that waited for room can
     /// continue.
     fn settle(&mut self) -> bool {
         self.report_loss();

@@ -40,7 +40,7 @@ impl Stdin {
     /// were appended, which is 0 only at the end of the input.
     ///
     /// Blocks the calling G until a whole line has been received. In the kernel, the M of the G is not blocked. If
-    /// several Gs read, each gets whole lines, in the order of the calls.
+    /// several Gs read, each gets whole lines. Which G gets the next line is not determined.
     ///
     /// # Errors
     ///

@@ -211,7 +211,7 @@ impl BlockDevice {
     /// If the limit ends the wait.
     ///
     /// # Panics
-    /// If a queue never has so many buffers.
+    /// If `count` is more than the number of buffers of a queue.
     pub(super) fn admit(&'static self, count: u32, limit: &Limit<'_>) -> Result<Admission, ContextError> {
         let own = self.queue_of(percpu::current());
         // The queues after `own`, and then those before it.

@@ -76,8 +76,8 @@ impl EntropyDevice {
     }
 
     /// Takes the answer to the request: copies random bytes to the beginning of `bytes`, and erases them in the buffer
-    /// of the device. Returns how many bytes were copied. Returns `None` if the device has not answered yet, or says
-    /// that it has written no bytes or more bytes than were requested.
+    /// of the device. Returns how many bytes were copied. Returns `None` if nothing was requested, if the device has
+    /// not answered yet, or if it reports that it has written no bytes or more bytes than were requested.
     pub(crate) fn take(&self, bytes: &mut [u8]) -> Option<usize> {
         let requested = self.requested.load(Ordering::Relaxed);
         if !self.has_answered() || !(1..=requested).contains(&self.lane.received()) {

@@ -31,7 +31,7 @@
 //!
 //! | step | who owns the buffers | who waits, and how |
 //! |---|---|---|
-//! | lock the sectors | the queue's list of free buffers | the G, in the FIFO queue of a [`Mutex`](crate::platform::Mutex) |
+//! | lock the sectors | the queue's list of free buffers | the G, in the wait queue of a [`Mutex`](crate::platform::Mutex) |
 //! | take a slot and buffers | the queue's list of free buffers | the G, in the FIFO queue of a [`Semaphore`](crate::platform::Semaphore) with one permit per buffer |
 //! | copy in | the G | no G |
 //! | submitted | the device; the `Buffers` are in the queue's table of requests in flight | the G, see below |
@@ -40,8 +40,9 @@
 //!
 //! A slot is an entry of a queue's table of answers. A queue has as many slots as buffers, and a request takes one
 //! slot, and one or several buffers of 64 KiB in the DMA pool. A device has 256 buffers, or fewer if memory is short or
-//! the device's queues are small. The queues share the buffers equally. Everything is allocated when the device is set
-//! up, so a request does not allocate. A G never waits for the lock of a sector while it has a slot.
+//! the device's queues are small. The queues share the buffers equally. Slots and buffers are allocated when the device
+//! is set up, so submitting a request does not allocate memory. A G never waits for the lock of a sector while it has a
+//! slot.
 //!
 //! # Large requests
 //!
@@ -83,10 +84,12 @@
 //! into its buffers, still uses the queue to which the buffers belong.
 //!
 //! All interrupts of a device have the same vector. Each queue has its own entry of the MSI-X table, and these entries
-//! differ only in the CPU. So the handler knows by its CPU which queue to serve, and 255 CPUs do not need 255 vectors.
+//! differ only in the CPU. So the handler knows by its CPU which queue to serve, and a device with several queues needs
+//! only one vector.
 //!
-//! There are fewer queues than CPUs if the device has fewer queues, or if there are not enough MSI-X entries or not
-//! enough memory. CPUs then share the queues. If messages of devices cannot reach all CPUs, there is only one queue.
+//! There are fewer queues than CPUs if there are more CPUs than `MAX_QUEUES`, if the device has fewer queues, or if
+//! there are not enough MSI-X entries or not enough memory. CPUs then share the queues. If messages of devices cannot
+//! reach each CPU that would get the interrupts of a queue, there is only one queue.
 //!
 //! The two ways to access a disk differ only in how a G waits for the answer:
 //!
@@ -105,10 +108,10 @@
 //! # A silent device
 //!
 //! The kernel option `disk_timeout_s` (30 by default) is a number of seconds. If a request has been in flight for this
-//! time, the G that waits for it resets the device, even if the device has answered other requests meanwhile. The
-//! requests in flight are submitted again, which is safe for writes, too: see
-//! [`Device::reset`](kernel_virtio_block::Device::reset). Meanwhile the G holds the locks of all queues. A request that
-//! is in flight during two resets fails with `RequestError::Silent`.
+//! time, a G that waits for an answer in the same queue resets the device, even if the device has answered other
+//! requests meanwhile. The requests in flight are submitted again, which is safe for writes, too: see
+//! [`Device::reset`](kernel_virtio_block::Device::reset). During the reset the G holds the locks of all queues. A
+//! request that is in flight during two resets fails with `RequestError::Silent`.
 //!
 //! Two events make a device unusable. Then all its requests fail, and the buffers that were in flight are never used
 //! again:

@@ -102,7 +102,8 @@ impl Memory {
     }
 
     fn rings(&self) -> &Rings {
-        // SAFETY: the memory is aligned to pages, was filled with zeros and is never freed. All fields are atomic.
+        // SAFETY: the memory is aligned to pages, is longer than `Rings`, was filled with zeros and is never freed. All
+        // fields are atomic.
         unsafe { self.start.cast().as_ref() }
     }
 

@@ -112,7 +112,7 @@ pub(super) fn doorbell(
 
 /// Resets the device to which these registers belong, so that it stops using its queues.
 pub(super) fn reset(transport_registers: Registers) {
-    // SAFETY: the write makes the device stop using its queues.
+    // SAFETY: the write passes no address to the device. It makes the device stop using its queues.
     unsafe { transport_registers.write::<u8>(DEVICE_STATUS, 0) };
 }
 
