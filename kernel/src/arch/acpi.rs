@@ -25,7 +25,7 @@ static TABLES: Once<Tables> = Once::new();
 #[derive(Default, Debug)]
 pub(crate) struct Tables {
     /// The ids of the local APICs of the usable CPUs. If the firmware lists more CPUs than the kernel can use, the CPUs
-    /// at the end of the firmware's list are missing here. The boot CPU may be one of them.
+    /// at the end of the firmware's list are missing here. The boot CPU may be one of the missing CPUs.
     pub apic_ids: heapless::Vec<u32, MAX_CPUS>,
     /// The number of entries of the firmware's list of CPUs for which `apic_ids` has no room. A CPU that the firmware
     /// lists twice counts twice.
@@ -221,7 +221,8 @@ impl PhysicalMemory for FirmwareMemory {
         let start = if pages.all(|offset| paging::translate(mapped + offset as u64).is_some()) {
             NonNull::new(mapped.as_mut_ptr())?
         } else {
-            // The table is in a region that the memory map does not list, so physical memory is not mapped there yet.
+            // Physical memory is not mapped there yet, because the memory map does not list the region of the table, or
+            // lists it as an unusable region that ends above 4 GiB.
             paging::map_device(physical, length).ok()?
         };
         // SAFETY: `length` bytes are mapped at `start`, and are never unmapped. Nothing writes to the firmware's tables.

@@ -100,7 +100,8 @@ unsafe extern "C" fn memmove(destination: *mut u8, source: *const u8, count: usi
     }
     // SAFETY: the caller promises that both areas have `count` bytes. A copy from the last byte to the first reads each
     // byte before it overwrites that byte. The last `count % 8` bytes are copied first, one at a time. Then RDI and RSI
-    // point to the last byte of the last whole word, and subtracting 7 makes them point to its first byte.
+    // point to the last byte of the last whole word, and subtracting 7 makes them point to its first byte. `cld` clears
+    // the direction flag again, as the ABI requires.
     unsafe {
         asm!(
             "std",

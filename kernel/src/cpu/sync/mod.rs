@@ -150,7 +150,7 @@ impl<T> PreemptMutex<T> {
     /// [`InterruptMutex`].
     ///
     /// # Panics
-    /// If this CPU holds the lock, is in a handler, or holds an [`InterruptMutex`].
+    /// If this CPU holds the lock, is in a handler, holds an [`InterruptMutex`], or holds 32,768 pins.
     #[track_caller]
     pub fn lock(&self) -> PreemptMutexGuard<'_, T> {
         contexts::assert_may_take_preempt_mutex();

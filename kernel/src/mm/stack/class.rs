@@ -169,8 +169,8 @@ impl Class {
         }
     }
 
-    /// Frees all frames of a free slot. Afterwards the slot is bare: it has no memory. Returns how many frames were
-    /// freed.
+    /// Frees all frames of a slot that is not in use and not in a list. Afterwards the slot is bare: it has no memory.
+    /// Returns how many frames were freed.
     fn strip(&self, slot: Slot) -> usize {
         let mut frames = 0;
         for page in slot.pages() {

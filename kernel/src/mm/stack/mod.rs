@@ -51,7 +51,7 @@ impl Stack {
     /// fault handler may call it if it has interrupted a G in user code.
     ///
     /// # Errors
-    /// If memory is short, or if `bytes` is more than 4 MiB.
+    /// If memory or address space for stacks of this size is short, or if `bytes` is more than 4 MiB.
     pub fn allocate(bytes: usize) -> Result<Self, OutOfMemory> {
         Self::take(bytes, Commit::OnTouch)
     }
@@ -60,7 +60,7 @@ impl Stack {
     /// handlers.
     ///
     /// # Errors
-    /// If there is no memory for the stack, or if `bytes` is more than 4 MiB.
+    /// If there is no memory or address space for the stack, or if `bytes` is more than 4 MiB.
     pub(crate) fn allocate_whole(bytes: usize) -> Result<Self, OutOfMemory> {
         Self::take(bytes, Commit::Whole)
     }
