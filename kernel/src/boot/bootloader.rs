@@ -36,17 +36,18 @@ static SERIALIZED_CONFIG: [u8; BootloaderConfig::SERIALIZED_LEN] = CONFIG.serial
 #[unsafe(export_name = "_start")]
 unsafe extern "C" fn bootloader_start(boot_info: &'static mut BootInfo) -> ! {
     naked_asm!(
-        // In CR0, clear EM and TS, and set MP, NE and WP. In CR4, set OSFXSR and OSXMMEXCPT.
+        // In CR0, clear EM and TS, and set MP, NE and WP.
         "mov rax, cr0",
         "and eax, 0xfffffff3",
         "or eax, 0x10022",
         "mov cr0, rax",
+        // In CR4, set OSFXSR and OSXMMEXCPT.
         "mov rax, cr4",
         "or eax, 0x600",
         "mov cr4, rax",
         // Align the stack pointer, because the boot protocol does not say whether a return address is on the stack.
-        // Backtraces end at a frame pointer of zero.
         "and rsp, -16",
+        // Backtraces end at a frame pointer of zero.
         "xor ebp, ebp",
         "call {main}",
         "ud2",

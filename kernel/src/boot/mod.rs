@@ -81,7 +81,7 @@ fn start(boot_info: &'static mut BootInfo, command_line: &'static str, former_us
 /// | `random::init` | the source of random numbers is chosen |
 /// | `disk::init` | disks can be used by Gs |
 /// | `watchdog::init` | a CPU that waits for a lock with interrupts off checks the other CPUs meanwhile |
-/// | `panic::init` | a panic in the source of the program is its own fault, also with preemption off |
+/// | `panic::init` | a panic in the source of the program is a fault of the program, also with preemption off |
 /// | `isolation::init` | it is decided whether a panic ends one G or the program |
 /// | `startup::boot_main` | the scheduler runs the program |
 extern "C" fn start_devices() -> ! {

@@ -22,7 +22,8 @@ use crate::sched::startup::{self, Observer, Settings, TraceSettings};
 /// The exit status for an invalid option. It is the usual status for wrong use of a command (`EX_USAGE` in sysexits.h).
 const WRONG_USE: u8 = 64;
 
-/// The default of the option `disk_timeout_s`. It is also the time for which Linux waits for a disk.
+/// The default of the option `disk_timeout_s`. Linux has the same default for the time that a request to a block device
+/// may take (`queue/io_timeout` in sysfs).
 const DISK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The default of the option `disk_access_us`: the access time of a solid-state disk.
@@ -79,8 +80,8 @@ pub(super) fn disk_timeout() -> Duration {
 /// Without `disk_seed`, the value of the option `seed` is used.
 pub(super) fn disk_model() -> Model {
     let access = number("disk_access_us").map_or(DISK_ACCESS, Duration::from_micros);
-    // Lossless: `check` has ensured that the number is in the range of the option.
     Model {
+        // The conversion loses nothing, because `check` has ensured that the number is in the range of the option.
         access: access.as_nanos() as u64,
         seed: number("disk_seed").or_else(seed).unwrap_or(0),
         fault: args::option("disk_fault").and_then(DiskFault::parse),
@@ -162,7 +163,7 @@ pub(super) fn scheduler() -> Settings {
         slice: micros("slice_us", standard.slice),
         undisturbed: micros("undisturbed_us", standard.undisturbed),
         halt_poll: micros("halt_poll_us", standard.halt_poll),
-        // Lossless: `check` has ensured that the number is in the range of the option.
+        // The conversion loses nothing, because `check` has ensured that the number is in the range of the option.
         blocking_limit: number("blocking_limit").map_or(standard.blocking_limit, |limit| limit as u32),
         trace: trace(),
         observers: [schedtrace(), publisher()],

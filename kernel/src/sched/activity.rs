@@ -107,7 +107,9 @@ pub(crate) fn note_lateness(deadline: u64, now: u64) {
     }
 }
 
-/// Records whether preemption is off for the thread that runs. Called by this CPU's timer tick.
+/// Records whether preemption is off for the thread that runs. If this tick begins a series of ticks that find
+/// preemption off, makes a switch pending, because that switch ends the series (see [`PinSeries`]). Called by this
+/// CPU's timer tick.
 pub(crate) fn note_tick(now: u64) {
     let own = here();
     let is_off = own.duty.is_busy() && percpu::preempt_count() != 0;

@@ -55,8 +55,8 @@ pub(crate) fn now() -> Instant {
 #[inline]
 pub(crate) fn arm(deadline: Instant) {
     // In most cases this CPU's timer is armed for an earlier time already. The timer may fire right after this
-    // comparison. The deadline is not lost in this case, because the caller has recorded the deadline in the scheduler
-    // before this call. So the interrupt handler finds the deadline and arms the timer again.
+    // comparison. The deadline is not lost in this case, because the caller has stored, before this call, what the
+    // timer's handler needs to compute the deadline. So the handler arms the timer again.
     if deadline.as_nanos() < timer::deadline() {
         arm_sooner(deadline);
     }
