@@ -10,7 +10,7 @@ use spin::Once;
 use crate::sched::startup::Observer;
 use crate::sched::{kthread, platform};
 
-/// The time between two publications.
+/// The shortest time from the end of a publication to the next one.
 const INTERVAL: Duration = Duration::from_millis(10);
 /// The wait after each publication is at least this many times as long as the publication. So the thread takes only a
 /// small share of a CPU, even if there are many Gs, which take long to count.

@@ -1,10 +1,11 @@
-//! Prints the state of the scheduler periodically, in Go's format: the options `schedtrace` and `scheddetail`.
+//! Prints the state of the scheduler periodically, in the format of Go's `schedtrace` and `scheddetail`. The kernel
+//! options of the same names turn this on.
 //!
 //! In Go, sysmon prints. Here, a separate kernel thread prints, for two reasons. The thread of sysmon does not run
-//! while no M is in a system call. And sysmon must not wait, but the thread that prints waits if the console is slow.
-//! The thread that prints is no M and needs no P. If all CPUs halt, the deadline of this thread wakes one of them. If
-//! all CPUs are busy, this thread preempts the G that runs on one of them. Without the option `schedtrace` this thread
-//! does not exist.
+//! while no M is in a system call. And a thread that prints has to wait if the console is slow, but sysmon must not
+//! wait. The thread that prints is no M and needs no P. If all CPUs halt, the deadline of this thread wakes one of
+//! them. If all CPUs are busy, this thread preempts the G that runs on one of them. Without the option `schedtrace`
+//! this thread does not exist.
 
 use core::fmt::{self, Write};
 use core::time::Duration;
