@@ -29,8 +29,8 @@ pub fn interrupt() {
     }
 }
 
-/// Waits until [`interrupt`] is called. Returns at once if [`interrupt`] has been called since the last wait. Blocks
-/// the calling G, not its M. Not callable from interrupt handlers.
+/// Waits until [`interrupt`] is called. Returns at once if [`interrupt`] has been called since the last wait ended.
+/// Blocks the calling G, not its M. Not callable from interrupt handlers.
 ///
 /// # Panics
 ///

@@ -7,7 +7,7 @@
 //!
 //! Some files of the machine's half of the crate are used on the host, too. This module includes them by their paths:
 //! `program/args.rs`, `program/entry.rs`, `cpu/id.rs`, `mm/error.rs`, `mm/usage.rs`, `drivers/disk_error.rs`,
-//! `drivers/disk/cursor.rs`, `drivers/pit_error.rs`, `drivers/console/macros.rs` and `drivers/console/stdin.rs`.
+//! `drivers/disk_cursor.rs`, `drivers/pit_error.rs`, `drivers/console/macros.rs` and `drivers/console/stdin.rs`.
 
 pub mod clock;
 pub mod console;

@@ -177,8 +177,9 @@ pub fn ask(cpu: CpuId) {
     snapshot::ask(cpu);
 }
 
-/// Returns the number of the last request of [`ask`] that a CPU has answered. The requests to each CPU are numbered
-/// from 1. Returns 0 if the CPU has answered none, and `u32::MAX` if it has stopped for ever.
+/// Returns the number of the last request for its state that a CPU has answered. All requests to a CPU, those of
+/// [`ask`] and those of the kernel, are numbered from 1. Returns 0 if the CPU has answered none, and `u32::MAX` if it
+/// has stopped for ever.
 pub fn answers(cpu: CpuId) -> u32 {
     snapshot::answers(cpu)
 }

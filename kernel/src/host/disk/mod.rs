@@ -30,7 +30,8 @@ mod error;
 const DISKS: &str = "GMP_DISKS";
 const WRITABLE: &str = "GMP_DISKS_WRITABLE";
 
-/// The position and the length of a discarded range are rounded to multiples of this number, as on the machine.
+/// A discarded range is reduced to whole sectors of this many bytes. On the machine it is reduced to whole blocks,
+/// which may be larger.
 const SECTOR_SIZE: u64 = 512;
 
 /// The largest number of requests that a disk of the machine can have in flight.
@@ -97,8 +98,8 @@ impl Disk {
         self.is_read_only
     }
 
-    /// Returns the disk, with calls that block the calling G and its M. They are system calls: the P is handed off at
-    /// once.
+    /// Returns the disk, with calls that block the calling G and its M. The calls are system calls that hand the P off
+    /// at once.
     #[must_use]
     pub fn blocking(&self) -> DiskAccess<'_> {
         DiskAccess { disk: self }
@@ -361,7 +362,7 @@ impl DiskAccess<'_> {
 ///
 /// # Errors
 ///
-/// If no M can be created to run the other Gs during the call. In that case the call returns at once.
+/// If no M can be created to run the other Gs during the call. The call then returns without waiting for `duration`.
 ///
 /// # Panics
 ///
@@ -373,8 +374,8 @@ pub fn delay(duration: Duration) -> Result<(), OutOfResources> {
 
 static INTERRUPT: Signal<Kernel> = Signal::new();
 
-/// Readies the G that waits in [`wait_for_interrupt`]. The machine does this in the handler of an interrupt that the
-/// CPU sends to itself. Callable from everywhere.
+/// Readies the G that waits in [`wait_for_interrupt`]. Does nothing if the caller is not a G. The machine does this in
+/// the handler of an interrupt that the CPU sends to itself. Callable from everywhere.
 pub fn interrupt() {
     if let Some(scheduler) = scheduler() {
         INTERRUPT.raise(scheduler);

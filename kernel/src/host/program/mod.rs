@@ -68,9 +68,9 @@ macro_rules! __main {
 ///
 /// # Safety
 ///
-/// The obligation is the same as for [`main!`](crate::main!). This macro does not compile in a crate that links `std`,
-/// so a program that compiles with it fulfils the obligation. (A program must therefore be `no_std` in tests, too. Only
-/// `no_main` must be left out in tests, by `#![cfg_attr(not(test), no_main)]`.)
+/// The obligation is the same as for [`main!`](crate::main!). This macro does not compile in a crate that links `std`.
+/// So only a dependency of the program that links `std` could violate the obligation. (A program must therefore be
+/// `no_std` in tests, too. Only `no_main` must be left out in tests, by `#![cfg_attr(not(test), no_main)]`.)
 #[macro_export]
 macro_rules! run {
     ($body:expr) => {{
