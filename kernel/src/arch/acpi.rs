@@ -221,8 +221,8 @@ impl PhysicalMemory for FirmwareMemory {
         let start = if pages.all(|offset| paging::translate(mapped + offset as u64).is_some()) {
             NonNull::new(mapped.as_mut_ptr())?
         } else {
-            // Physical memory is not mapped there yet, because the memory map does not list the region of the table, or
-            // lists it as an unusable region that ends above 4 GiB.
+            // Physical memory is not mapped there yet. The memory map does not list the region of the table, or lists
+            // it as an unusable region that ends above 4 GiB.
             paging::map_device(physical, length).ok()?
         };
         // SAFETY: `length` bytes are mapped at `start`, and are never unmapped. Nothing writes to the firmware's tables.

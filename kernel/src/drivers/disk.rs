@@ -288,7 +288,7 @@ impl DiskAccess<'_> {
     /// The device writes whole blocks. A block is a sector of 512 bytes, or several sectors if the device has larger
     /// blocks. If only a part of a block is to be written, the block is read first. No other write of this program to
     /// the block happens in between. If the length of the disk is not a multiple of the block size, a write to the last
-    /// block extends the file on the host with zeros, up to the end of the block.
+    /// block extends the file on the host with zeros. The file then ends with the block.
     ///
     /// Blocks the calling G, and its M if the access is blocking. Not callable from interrupt handlers.
     ///

@@ -62,7 +62,7 @@ impl ConfigurationAccess for ConfigurationPorts {
         let (address, data) = &mut *PORTS.lock();
         // SAFETY: a write to this port only selects a register.
         unsafe { address.write(Self::select(function, register)) };
-        // SAFETY: a write can affect memory only by making a device access memory. The users of this module give
+        // SAFETY: a write can affect memory only by making a device access memory. The users of this module pass to
         // devices only addresses of the DMA pool and of local APICs.
         unsafe { data.write(value) };
     }
@@ -172,8 +172,8 @@ static MAPPED: InterruptMutex<heapless::Vec<Registers, MAX_MAPPED>> = InterruptM
 /// Maps a BAR. If the BAR is mapped already, returns the existing mapping.
 ///
 /// # Errors
-/// If the device has no such BAR, if the BAR describes I/O ports or has no valid address, or if the BAR cannot be
-/// mapped because memory is exhausted or too many BARs have been mapped.
+/// If the device has no such BAR, or if the BAR describes I/O ports or has no valid address. Also if the BAR cannot be
+/// mapped, because memory is exhausted or too many BARs have been mapped.
 pub(crate) fn map_bar(root: &mut Root, function: DeviceFunction, index: u8) -> Result<Registers, PciError> {
     let bar = root.bar_info(function, index).ok().flatten().ok_or(PciError::NoRegisters)?;
     let (address, bytes) = bar.memory_address_size().ok_or(PciError::Ports)?;
@@ -225,8 +225,8 @@ pub(crate) fn enable(root: &mut Root, function: DeviceFunction) {
 /// entries, all entries of the table are set.
 ///
 /// # Errors
-/// If the device has no MSI-X table, if the table is not in the device's memory BARs or cannot be mapped, or if the
-/// device's interrupt messages cannot reach any CPU.
+/// If the device has no MSI-X table, or if the table is not in the device's memory BARs or cannot be mapped. Also if
+/// the device's interrupt messages cannot reach any CPU.
 pub(crate) fn route_messages(
     root: &mut Root,
     function: DeviceFunction,

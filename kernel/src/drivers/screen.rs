@@ -39,8 +39,8 @@ struct Screen {
 }
 
 /// Clears the framebuffer. From then on [`show`] draws on it. Does nothing if the framebuffer has no room for two lines
-/// of one character each, if the size of its pixels is not from one to four bytes, or if its memory is smaller than its
-/// description says.
+/// of one character each. Also does nothing if a pixel has no bytes or more than four, or if the framebuffer's memory
+/// is smaller than its description says.
 pub(crate) fn init(framebuffer: FrameBuffer) {
     let info = framebuffer.info();
     let (columns, lines) = (info.width / GLYPH_WIDTH, info.height / GLYPH_HEIGHT);

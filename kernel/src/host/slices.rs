@@ -1,6 +1,6 @@
 //! Prints a note if a program seems to rely on preemption, because the host preempts no G. A program seems to rely on
-//! preemption if a G runs for a second while other Gs wait in the queue of its P, or if on each P a G runs for a
-//! second.
+//! preemption in two cases: a G runs for a second while other Gs wait in the queue of its P, or on each P a G runs for
+//! a second.
 
 use alloc::vec::Vec;
 use core::time::Duration;

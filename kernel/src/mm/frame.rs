@@ -12,18 +12,18 @@
 //!
 //! Memory below 1 MiB is never allocated: the other CPUs start there, and it may contain tables of the firmware.
 //!
-//! # Frames in which the firmware has executed code
-//!
-//! UEFI executes its drivers and the boot loader in memory that is usable afterwards. QEMU without KVM keeps its
-//! translation of such code until the code is overwritten, and searches for it at each write to the same frame, which
-//! makes these writes very slow: on OVMF, the benchmark `yield` took forty times as long. So frames that may contain
-//! code of the firmware are marked as [`STALE`] at boot, and are filled with zeros when they are allocated for the first
-//! time.
-//!
 //! All functions may be called from everywhere, including the handlers of interrupts and page faults, but not from
 //! handlers of non-maskable interrupts. They take one lock, whose holder takes no other lock. The page fault handler
 //! takes this lock, too, when a page of a stack is touched for the first time. So the holder of the lock must not touch
 //! such a page: see `lock`.
+//!
+//! # Frames in which the firmware has executed code
+//!
+//! UEFI executes its drivers and the boot loader in memory that is usable afterwards. QEMU without KVM keeps its
+//! translation of such code until the code is overwritten, and searches for it at each write to the same frame. This
+//! makes these writes very slow: on OVMF, the benchmark `yield` took forty times as long. So frames that may contain
+//! code of the firmware are marked as [`STALE`] at boot, and are filled with zeros when they are allocated for the
+//! first time.
 //!
 //! # When memory runs short
 //!

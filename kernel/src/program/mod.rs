@@ -46,8 +46,8 @@ pub(crate) fn stack_size() -> usize {
     gmp_program_stack_size
 }
 
-/// Returns how the paths of the program's source files begin: with the path of the folder `src` of the program's package
-/// or, if its main file is in no folder of this name, with the path of the main file's folder.
+/// Returns how the paths of the program's source files begin: with the path of the folder `src` of the program's
+/// package. If the program's main file is in no folder of this name, returns the path of the main file's folder.
 pub(crate) fn source_prefix() -> &'static str {
     let file = gmp_program_file;
     let is_end = |end: &usize| file[..*end].ends_with("/src/") || &file[..*end] == "src/";

@@ -65,8 +65,8 @@ impl Activity {
         &self.pins
     }
 
-    /// Returns two times: the longest delay of a timer interrupt while the record's CPU ran a thread, and the longest
-    /// time from the first tick of a series (see [`PinSeries`]) until preemption was on again.
+    /// Returns two times. The first is the longest delay of a timer interrupt while the record's CPU ran a thread. The
+    /// second is the longest time from the first tick of a series (see [`PinSeries`]) until preemption was on again.
     pub(crate) fn longest(&self) -> (Duration, Duration) {
         (Duration::from_nanos(self.latest_interrupt.load(Ordering::Relaxed)), self.pins.longest())
     }

@@ -37,8 +37,8 @@ impl Vector {
     pub const FIRST_INTERRUPT: u8 = 32;
 }
 
-/// The registers of the interrupted code, in the order in which `traps::entry` stores them. A handler may change these
-/// values. The interrupted code then continues with the changed values.
+/// The registers of the interrupted code, in the order of the addresses at which `traps::entry` stores them on the
+/// stack. A handler may change these values. The interrupted code then continues with the changed values.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct TrapFrame {

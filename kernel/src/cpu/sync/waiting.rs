@@ -1,9 +1,9 @@
 //! Waiting for a lock that another CPU holds.
 //!
-//! A CPU that waits with interrupts off takes no timer interrupts, so it does not make the watchdog's checks there. If
-//! it is the CPU on watchdog duty, or if no other CPU is awake, nobody would find out that the lock's holder is stuck,
-//! and the machine would hang without a report. So a CPU that waits with interrupts off makes the checks while it
-//! waits.
+//! A CPU that waits with interrupts off takes no timer interrupts, so it does not make the watchdog's checks there.
+//! Perhaps this CPU is the one on watchdog duty, or no other CPU is awake. Then no CPU would find out that the lock's
+//! holder is stuck, and the machine would hang without a report. So a CPU that waits with interrupts off makes the
+//! checks while it waits.
 
 use core::hint;
 

@@ -40,9 +40,9 @@ fn can_park() -> bool {
 /// dropped.
 ///
 /// If the ring has no room, the calling G blocks, but not its M. If the caller cannot block, each part of up to 16 KiB
-/// that does not fit into the ring is dropped, and so is all further output of such callers until a report of the loss
-/// is in the ring. The report takes the place of the dropped output. Callable from everywhere except handlers of
-/// non-maskable interrupts.
+/// that does not fit into the ring is dropped. All further output of such callers is then dropped, too, until a report
+/// of the loss is in the ring. The report takes the place of the dropped output. Callable from everywhere except
+/// handlers of non-maskable interrupts.
 pub fn write(bytes: &[u8]) -> bool {
     write_to(Stream::Output, bytes)
 }

@@ -204,8 +204,8 @@ impl BlockDevice {
     /// Waits until a queue has `count` free buffers, and takes permits for them. Returns this queue and the permits.
     ///
     /// The queue is that of the current CPU if possible. If the buffers of that queue are in use, it is the next queue
-    /// that has enough free ones, so that the Gs of one CPU can use all buffers of the device. If no queue has enough,
-    /// the G waits for the queue of its CPU, in the order that the documentation of the module [`super`] describes.
+    /// that has enough free ones. So the Gs of one CPU can use all buffers of the device. If no queue has enough, the G
+    /// waits for the queue of its CPU, in the order that the documentation of the module [`super`] describes.
     ///
     /// # Errors
     /// If the limit ends the wait.

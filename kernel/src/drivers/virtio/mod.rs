@@ -77,19 +77,21 @@
 //! If a device has several queues (`VIRTIO_BLK_F_MQ`), the driver uses one of them for each CPU, up to
 //! [`MAX_QUEUES`](kernel_virtio_block::MAX_QUEUES). A G submits its request in the queue of the CPU on which it runs,
 //! and the interrupt of the queue goes to that CPU. So CPUs do not wait for each other's locks, and an answer arrives
-//! on the CPU whose cache has the data of the request. If the buffers of this queue are in use, the G takes those of the
-//! next queue that has enough, so that the Gs of one CPU can have as many requests in flight as the device has buffers.
-//! If no queue has enough, the G waits for the queue of its CPU. When the wait is over, it uses the queue of the CPU on
-//! which it continues, if that queue has buffers at once. A G that migrates later, for example while it copies data
-//! into its buffers, still uses the queue to which the buffers belong.
+//! on the CPU whose cache has the data of the request.
+//!
+//! If the buffers of this queue are in use, the G takes those of the next queue that has enough. So the Gs of one CPU
+//! can have as many requests in flight as the device has buffers. If no queue has enough, the G waits for the queue of
+//! its CPU. When the wait is over, it uses the queue of the CPU on which it continues, if that queue has buffers at
+//! once. A G that migrates later, for example while it copies data into its buffers, still uses the queue to which the
+//! buffers belong.
 //!
 //! All interrupts of a device have the same vector. Each queue has its own entry of the MSI-X table, and these entries
 //! differ only in the CPU. So the handler knows by its CPU which queue to serve, and a device with several queues needs
 //! only one vector.
 //!
-//! There are fewer queues than CPUs if there are more CPUs than `MAX_QUEUES`, if the device has fewer queues, or if
-//! there are not enough MSI-X entries or not enough memory. CPUs then share the queues. If messages of devices cannot
-//! reach each CPU that would get the interrupts of a queue, there is only one queue.
+//! There are fewer queues than CPUs in two cases: there are more CPUs than `MAX_QUEUES` or than queues of the device,
+//! or there are not enough MSI-X entries or not enough memory. CPUs then share the queues. If messages of devices
+//! cannot reach each CPU that would get the interrupts of a queue, there is only one queue.
 //!
 //! The two ways to access a disk differ only in how a G waits for the answer:
 //!
@@ -108,8 +110,8 @@
 //! # A silent device
 //!
 //! The kernel option `disk_timeout_s` (30 by default) is a number of seconds. If a request has been in flight for this
-//! time, a G that waits for an answer in the same queue resets the device, even if the device has answered other
-//! requests meanwhile. The requests in flight are submitted again, which is safe for writes, too: see
+//! time, a G that waits for an answer in the same queue resets the device. It does so even if the device has answered
+//! other requests meanwhile. The requests in flight are submitted again, which is safe for writes, too: see
 //! [`Device::reset`](kernel_virtio_block::Device::reset). During the reset the G holds the locks of all queues. A
 //! request that is in flight during two resets fails with `RequestError::Silent`.
 //!
