@@ -56,7 +56,12 @@ where
 {
     let (context, cancel) = context.with_cancel();
     let scope = TryScope { scope: Scope::new(), context, cancel, error: Lock::new(None) };
-    let value = scope.scope.run(|| body(&scope).map_err(|error| scope.fail(error)));
+    let value = scope.scope.run(|| {
+        let guard = CancelUnlessReturned { scope: &scope, has_returned: false };
+        let result = body(&scope);
+        guard.returned();
+        result.map_err(|error| scope.fail(error))
+    });
     let error = {
         let _pinned = Pinned::<Plat>::of_scheduler();
         scope.error.lock().take()
@@ -121,8 +126,8 @@ impl<'scope, E: Send, Plat: Platform> TryScope<'scope, '_, E, Plat> {
     }
 
     /// The scope's context. It is cancelled by the first error, by [`cancel`](Self::cancel), with its parent, and when
-    /// [`try_scope`] returns. On a platform that can unwind, it is also cancelled by a child that panics or exits. See
-    /// [`try_scope`] for an example.
+    /// [`try_scope`] returns. On a platform that can unwind, it is also cancelled by the body or a child that panics or
+    /// exits. See [`try_scope`] for an example.
     pub fn context(&self) -> &Context<Plat> {
         &self.context
     }
@@ -165,7 +170,8 @@ impl<'scope, E: Send, Plat: Platform> TryScope<'scope, '_, E, Plat> {
     }
 }
 
-/// A guard in each child. If the child unwinds, because it panics or exits, dropping the guard cancels the siblings.
+/// A guard in the body and in each child. If the body or child unwinds, because it panics or exits, dropping the guard
+/// cancels the others.
 struct CancelUnlessReturned<'a, 'scope, 'env: 'scope, E: Send, Plat: Platform> {
     scope: &'a TryScope<'scope, 'env, E, Plat>,
     has_returned: bool,
