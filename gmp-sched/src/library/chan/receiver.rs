@@ -116,7 +116,7 @@ impl<T, Plat: Platform> Receiver<T, Plat> {
             Ok(value) => return Ok(value),
             Err(is_closed) => is_closed,
         };
-        self.handle.header.check_bubble(RECEIVE_ON);
+        self.handle.header.check_closed(RECEIVE_ON);
         Err(if is_closed { TryRecvError::Closed } else { TryRecvError::Empty })
     }
 
@@ -176,7 +176,7 @@ impl<T, Plat: Platform> Receiver<T, Plat> {
     pub fn recv_until<'a>(&self, limit: impl Into<Limit<'a, Plat>>) -> Result<T, RecvTimeoutError> {
         let received = self.handle.recv_until(limit.into());
         if received.is_err() {
-            self.handle.header.check_bubble(RECEIVE_ON);
+            self.handle.header.check_closed(RECEIVE_ON);
         }
         received
     }

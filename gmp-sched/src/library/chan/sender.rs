@@ -113,7 +113,7 @@ impl<T, Plat: Platform> Sender<T, Plat> {
             Ok(()) => return Ok(()),
             Err(unsent) => unsent,
         };
-        self.handle.header.check_bubble(SEND_ON);
+        self.handle.header.check_closed(SEND_ON);
         Err(if is_closed { TrySendError::Closed(value) } else { TrySendError::Full(value) })
     }
 
@@ -172,7 +172,7 @@ impl<T, Plat: Platform> Sender<T, Plat> {
     pub fn send_until<'a>(&self, value: T, limit: impl Into<Limit<'a, Plat>>) -> Result<(), SendTimeoutError<T>> {
         let sent = self.handle.send_until(value, limit.into());
         if sent.is_err() {
-            self.handle.header.check_bubble(SEND_ON);
+            self.handle.header.check_closed(SEND_ON);
         }
         sent
     }
