@@ -40,7 +40,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::base::error::OutOfResources;
+use crate::base::error::{JoinError, OutOfResources};
 use crate::base::instant::Instant;
 use crate::base::list::List;
 use crate::engine::current::CurrentGoroutine;
@@ -84,7 +84,7 @@ use crate::platform::{Pinned, Platform};
 ///
 /// # Panics
 ///
-/// - The body panics.
+/// - The body panics, or calls `goexit`.
 /// - All Gs of the bubble wait, and the bubble has no timer: `deadlock: all goroutines in bubble are blocked`.
 /// - The body has returned, which stops the clock, and other Gs still wait:
 ///   `deadlock: main bubble goroutine has exited but blocked goroutines remain`.
@@ -247,7 +247,10 @@ impl<Plat: Platform> Bubble<Plat> {
             let _pinned = Pinned::<Plat>::of_scheduler();
             self.give_back();
         }
-        main.join().map_err(|_| "the main goroutine of a bubble panicked")
+        main.join().map_err(|error| match error {
+            JoinError::Exited => "the main goroutine of a bubble ended by goexit, so it has no result",
+            JoinError::Panicked(_) | JoinError::StackOverflow => "the main goroutine of a bubble panicked",
+        })
     }
 
     /// Fires all due timers, then enqueues the Gs that these timers have readied.
