@@ -85,11 +85,16 @@ fn spans(trace: &[Event], end: u64) -> Vec<RunSpan> {
                 stop(&mut running, when);
                 running = event.goroutine.map(|goroutine| (when, goroutine));
             }
+            EventKind::Switch => {
+                stop(&mut running, when);
+                running = Some((when, GoroutineId(event.detail)));
+            }
             EventKind::Park
             | EventKind::End
             | EventKind::Preempt
             | EventKind::HandOff
             | EventKind::Retake
+            | EventKind::Stop
             | EventKind::Idle => stop(&mut running, when),
             // The other events do not end the period in which a G runs. Most of them concern Gs that do not run. A G in
             // a system call still counts as running, and a G that yields counts as running until the next `Start`.
@@ -156,5 +161,17 @@ mod tests {
         ];
         assert_eq!(drawn(&trace, 0), "111333..11");
         assert_eq!(drawn(&trace, 2), "111233..11");
+    }
+
+    #[test]
+    fn coroutine_switch_and_stop_of_the_world_end_a_run() {
+        let trace = [
+            event(0, EventKind::Start, 1),
+            Event { detail: 2, ..event(300, EventKind::Switch, 1) },
+            event(700, EventKind::Stop, 0),
+            event(900, EventKind::Start, 3),
+            event(1000, EventKind::Park, 3),
+        ];
+        assert_eq!(drawn(&trace, 0), "1112222..3");
     }
 }
