@@ -45,8 +45,8 @@ pub(super) fn current() -> &'static Simulation {
 #[expect(unsafe_code, reason = "finds the simulation of this host thread")]
 pub(super) fn try_current() -> Option<&'static Simulation> {
     let simulation = CURRENT.get();
-    // SAFETY: the pointer is set from `enter` to `leave`, while the simulation exists. All flows of control of the
-    // simulation are on this host thread.
+    // SAFETY: the pointer is set from `enter` until the value that `enter` returned is dropped, and the simulation exists
+    // for all that time. All flows of control of the simulation are on this host thread.
     unsafe { simulation.as_ref() }
 }
 
@@ -72,6 +72,15 @@ pub(super) struct Simulation {
     transients: oracle::Transients,
     /// The state of an exploration, which decides what happens next. `None` in a run in which the seed decides.
     pub(super) explored: Option<Explored>,
+}
+
+/// The calling thread has a [`current`] simulation until this value is dropped.
+pub(super) struct Entered;
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        CURRENT.set(core::ptr::null());
+    }
 }
 
 /// State that only an explored machine has; see `exhaustive`.
@@ -104,6 +113,7 @@ pub(super) struct DeviceInterrupt {
 
 impl Simulation {
     pub(super) fn new(config: Config, explored: Option<Explored>) -> Self {
+        assert!((1..=64).contains(&config.cpus), "{} CPUs: a simulated machine has 1 to 64", config.cpus);
         Self {
             config,
             random: Cell::new(config.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
@@ -132,14 +142,14 @@ impl Simulation {
         trace: Option<usize>,
         main: Box<dyn FnOnce() + Send>,
     ) -> (Result<Report, Failure>, Vec<TrackTrace>) {
-        self.enter();
+        let entered = self.enter();
         let scheduler = self.set_up(trace, main);
         let result = self.drive(scheduler).and_then(|()| oracle::at_the_end(scheduler));
         if let Err(rule) = &result {
             self.mark_violation(rule);
         }
         let traces = trace.map_or_else(Vec::new, |_| scheduler.traces());
-        Self::leave();
+        drop(entered);
         STACKS.with_borrow_mut(|stacks| stacks.append(&mut self.stacks.borrow_mut()));
         let report = || Report {
             steps: self.steps.get(),
@@ -162,15 +172,12 @@ impl Simulation {
         }
     }
 
-    /// Makes this the calling thread's [`current`] simulation.
-    pub(super) fn enter(&self) {
+    /// Makes this the calling thread's [`current`] simulation until the returned value is dropped. The caller must drop
+    /// that value before the simulation, also if it panics.
+    pub(super) fn enter(&self) -> Entered {
         assert!(CURRENT.get().is_null(), "a simulation inside a simulation");
         CURRENT.set(&raw const *self);
-    }
-
-    /// Removes the current simulation of the calling thread.
-    pub(super) fn leave() {
-        CURRENT.set(core::ptr::null());
+        Entered
     }
 
     /// Makes the scheduler and makes the main G runnable. If `trace` is given, starts the trace before the main G is

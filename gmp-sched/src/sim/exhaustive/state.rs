@@ -15,12 +15,14 @@ use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::kthread::Thread;
-use crate::sim::simulation::{Explored, Simulation};
+use crate::sim::simulation::{Entered, Explored, Simulation};
 use crate::sim::{Config, Sim};
 
 /// An explored machine. Between two choices, each of its CPUs is stopped: at a point, at a lock, in a G's own code, or
 /// because it halts.
 pub(super) struct Explorable {
+    /// The first field, because it must be dropped before the memory that contains the simulation.
+    _entered: Entered,
     pub(super) memory: MachineMemory,
     pub(super) simulation: &'static Simulation,
     pub(super) scheduler: &'static Scheduler<Sim>,
@@ -31,6 +33,8 @@ impl Explorable {
     /// Makes a machine and runs its program up to `begin`.
     pub(super) fn new(setting: Setting, program: fn()) -> Self {
         let Setting { cpus, processors, procs_limit, ticks, order, reduces, .. } = setting;
+        let most = Explored::default().sites.len();
+        assert!(cpus <= most, "{cpus} CPUs: an explored machine has at most {most}");
         let memory = MachineMemory::new();
         assert!(
             memory.is_global_allocator(),
@@ -43,14 +47,15 @@ impl Explorable {
             explored.reduces.set(reduces);
             &*Box::leak(Box::new(Simulation::new(config, Some(explored))))
         });
-        simulation.enter();
+        let entered = simulation.enter();
         let scheduler = memory.inside(|| simulation.set_up(None, Box::new(program)));
-        let machine = Self { memory, simulation, scheduler, order };
+        let machine = Self { _entered: entered, memory, simulation, scheduler, order };
         let mut all = (0..cpus).cycle();
         while !machine.explored().has_begun.get() {
             let able = all.by_ref().take(cpus).find(|&cpu| simulation.can_step(cpu));
             let able = able.expect("the program never calls `begin`");
             machine.memory.inside(|| simulation.resume(able));
+            assert!(simulation.take_end().is_none(), "the program ends before it calls `begin`");
         }
         machine
     }
@@ -193,11 +198,5 @@ impl Explorable {
             })
             .collect();
         self.memory.save(&pointers)
-    }
-}
-
-impl Drop for Explorable {
-    fn drop(&mut self) {
-        Simulation::leave();
     }
 }
