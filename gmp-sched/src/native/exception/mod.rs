@@ -200,7 +200,8 @@ fn divert(goroutine: &'static Goroutine<Native>, registers: &mut Registers) {
     };
     let stack = goroutine.stack();
     let new = (stack_pointer.wrapping_sub(RED_ZONE) as usize).wrapping_sub(size_of::<Frame>()) & !15;
-    if !(stack.start + REPORT_BYTES..stack.end).contains(&new) {
+    let is_word_on_stack = (stack_pointer as usize).checked_add(8).is_some_and(|end| end <= stack.end);
+    if new < stack.start + REPORT_BYTES || !is_word_on_stack {
         end_at_once(&exception);
     }
     if !is_own_code(instruction) {
@@ -209,8 +210,8 @@ fn divert(goroutine: &'static Goroutine<Native>, registers: &mut Registers) {
         // code of a library has raised the exception, this code may hold a lock that the report needs, so there is no
         // backtrace.
         let last_word = ptr::with_exposed_provenance::<u64>(stack_pointer as usize);
-        // SAFETY: the word is at the stack pointer of the G, which does not run. `new`, just below the word, is on the
-        // G's stack, as was checked above.
+        // SAFETY: the word is at the stack pointer of the G, which does not run, and is on the G's stack, as was checked
+        // above.
         let caller = unsafe { last_word.read_unaligned() };
         if !exception.is_fetch() || !is_own_code(caller) {
             end_at_once(&exception);
@@ -237,7 +238,7 @@ pub(super) fn divert_after_overflow(
     if !is_own_code(instruction) {
         return false;
     }
-    let Ok(stack) = stack::allocate(REPORT_BYTES) else { return false };
+    let Ok(stack) = stack::allocate(REPORT_BYTES + size_of::<Frame>() + 15) else { return false };
     let new = (stack.end - size_of::<Frame>()) & !15;
     // SAFETY: the address is aligned to 16 bytes, at the upper end of a stack that nothing else uses.
     unsafe {
