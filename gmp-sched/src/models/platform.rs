@@ -218,6 +218,13 @@ pub(super) fn run_as<R>(machine: &'static Machine<Model>, body: impl FnOnce(&Pin
     }
 }
 
+/// Runs `body` as code that is not on an M.
+pub(super) fn run_outside(body: impl FnOnce()) {
+    let before = CURRENT.with(|current| current.replace(None));
+    body();
+    CURRENT.with(|current| current.set(before));
+}
+
 /// Runs `body` with preemption off.
 pub(super) fn run_pinned(body: impl FnOnce()) {
     IS_PINNED.with(|is_pinned| is_pinned.set(true));

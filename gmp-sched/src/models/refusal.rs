@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::checked::Checked;
-use super::platform::{Model, Setting, run_as, run_pinned, spawn_as};
+use super::platform::{Model, Setting, run_as, run_outside, run_pinned, spawn_as};
 use super::{explore, explore_every_point};
 use crate::base::instant::Instant;
 use crate::engine::device_signals::{Found, Signal};
@@ -41,7 +41,7 @@ impl Caller {
                     body();
                 });
             }
-            Self::OnPlainThread => body(),
+            Self::OnPlainThread => run_outside(body),
             Self::WithPreemptionOff => {
                 run_as(setting.running_machine(), |_| run_pinned(body));
             }

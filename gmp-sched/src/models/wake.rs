@@ -3,7 +3,7 @@
 
 use alloc::sync::Arc;
 
-use super::platform::{Model, Setting, run_as, run_locked, run_next, spawn_as};
+use super::platform::{Model, Setting, run_as, run_locked, run_next, run_outside, spawn_as};
 use super::{explore, explore_every_point, explore_with_both_locks};
 use crate::base::atomic::{AtomicBool, Ordering};
 use crate::base::instant::Instant;
@@ -153,7 +153,7 @@ fn locked_g_is_readied_from_outside() {
             goroutine.note_locked_wait();
             machine.set_current(None);
             let waits = spawn_as(machine, move |pinned| run_locked(pinned, machine, goroutine));
-            ready_pinned(&Pinned::<Model>::new(), goroutine);
+            run_outside(|| ready_pinned(&Pinned::<Model>::new(), goroutine));
             waits.join().unwrap();
             setting.settle();
             assert_runs_under_its_scheduler(goroutine);
