@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::process::{end_with_this_process, spawn};
+use crate::process::{await_end, end_with_this_process, spawn};
 
 /// The process ids of the running programs.
 static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
@@ -87,14 +87,31 @@ fn wait(program: &mut Child, deadline: Option<Instant>) -> io::Result<Option<Exi
     /// The time between two checks of the status. Nearly all programs close their pipes only when they end, so few
     /// checks are needed.
     const INTERVAL: Duration = Duration::from_millis(5);
-    let Some(deadline) = deadline else { return program.wait().map(Some) };
+    let Some(deadline) = deadline else { return reap(program).map(Some) };
     loop {
-        let status = program.try_wait()?;
+        let status = {
+            let mut running = running();
+            let status = program.try_wait()?;
+            if status.is_some() {
+                running.remove(&program.id().cast_signed());
+            }
+            status
+        };
         if status.is_some() || Instant::now() >= deadline {
             return Ok(status);
         }
         thread::sleep(INTERVAL);
     }
+}
+
+/// Waits until the program has ended, and returns its status.
+fn reap(program: &mut Child) -> io::Result<ExitStatus> {
+    await_end(program);
+    // The id is free when the program has been waited for, and another process may get it. So the id leaves the set in the
+    // same critical section. Otherwise `kill_all` could end that other process.
+    let mut running = running();
+    running.remove(&program.id().cast_signed());
+    program.wait()
 }
 
 /// A running program. Dropping it ends the program.
@@ -104,8 +121,7 @@ impl Drop for HostProgram {
     fn drop(&mut self) {
         // Both calls also succeed if the program has ended already. Another error cannot be handled here.
         drop(self.0.kill());
-        drop(self.0.wait());
-        running().remove(&self.0.id().cast_signed());
+        drop(reap(&mut self.0));
     }
 }
 

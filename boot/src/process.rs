@@ -21,8 +21,8 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{Pid, Signal, getpid, kill_process};
+use rustix::io::{FdFlags, fcntl_setfd, retry_on_intr};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process, waitid};
 use signal_hook::consts::{SIGCONT, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
@@ -131,8 +131,14 @@ impl Process {
     ///
     /// If waiting for the process fails.
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
-        let status = self.child.wait();
-        running().remove(&self.child.id().cast_signed());
+        await_end(&self.child);
+        let status = {
+            // The id is free when the process has been waited for, and another process may get it. So the id leaves the map
+            // in the same critical section. Otherwise a signal could end that other process.
+            let mut running = running();
+            running.remove(&self.child.id().cast_signed());
+            self.child.wait()
+        };
         if let Some(listening) = self.listening.take() {
             // `join` returns no error, because the thread does not panic.
             drop(listening.join());
@@ -257,6 +263,14 @@ pub fn share_signals() -> io::Result<()> {
         }
     });
     Ok(())
+}
+
+/// Waits until `child` has ended, but leaves its status, and with it its id, to a later wait. Returns at once if it has
+/// been waited for already.
+pub(crate) fn await_end(child: &Child) {
+    let id = WaitId::Pid(Pid::from_child(child));
+    // An error means that there is nothing to wait for.
+    let _ = retry_on_intr(|| waitid(id.clone(), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT));
 }
 
 /// Returns whether this process ignores a signal.
