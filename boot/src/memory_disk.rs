@@ -21,7 +21,7 @@ use crate::shared_memory::nameless_file;
 /// The least size of the memory that contains a disk.
 const LEAST_BYTES: u64 = 1 << 20;
 /// The largest size of a disk, in bytes, for each MiB of the machine's own memory. The disk itself is not in the
-/// machine's own memory, but the page tables that map the disk are. With this limit, the page tables of one disk take
+/// machine's own memory, but the page tables that map the disk are. With this limit, the page tables of all disks take
 /// at most a quarter of the machine's own memory.
 const BYTES_PER_MIB: u64 = 64 << 20;
 const SECTOR_BYTES: u64 = 512;
@@ -85,15 +85,14 @@ pub fn write_beside(program: &Path, configuration: &Configuration) -> Result<Vec
 ///
 /// [`Error::Usage`] if the machine has too little memory.
 pub fn check(configuration: &Configuration) -> Result<(), Error> {
-    for disk in configuration.disks.iter().filter(|_| configuration.icount) {
-        let (mib, least) = (disk.bytes.div_ceil(1 << 20), disk.bytes.div_ceil(BYTES_PER_MIB));
-        if least > configuration.memory.into() {
-            return Err(Error::Usage(format!(
-                "disk `{}`: with --icount, a disk is loaded into memory. For these {mib} MiB, the machine needs at least \
-                 --memory {least}",
-                disk.name
-            )));
-        }
+    let disks = configuration.disks.iter().filter(|_| configuration.icount);
+    let bytes = disks.fold(0_u64, |sum, disk| sum.saturating_add(disk.bytes));
+    let (mib, least) = (bytes.div_ceil(1 << 20), bytes.div_ceil(BYTES_PER_MIB));
+    if least > configuration.memory.into() {
+        return Err(Error::Usage(format!(
+            "with --icount, disks are loaded into memory. For the {mib} MiB of the disks, the machine needs at least \
+             --memory {least}"
+        )));
     }
     Ok(())
 }

@@ -103,12 +103,15 @@ fn disk_in_memory_is_read_only_unless_it_may_be_written() {
 }
 
 #[test]
-fn disk_that_is_too_large_for_the_memory_is_refused_by_name() {
+fn disks_that_are_together_too_large_for_the_memory_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
-    fs::File::create(folder.path().join(DISK)).and_then(|file| file.set_len(4 << 30)).expect("a sparse file");
-    let output = boot(folder.path(), &["--memory=32", "--disk", DISK, "sha256"]);
+    let names = [DISK, "second.img"];
+    for name in names {
+        fs::File::create(folder.path().join(name)).and_then(|file| file.set_len(2 << 30)).expect("a sparse file");
+    }
+    let output = boot(folder.path(), &["--memory=32", "--disk", names[0], "--disk", names[1], "sha256"]);
     assert_eq!(output.status.code(), Some(64));
-    let message = "boot: disk `disk.img`: with --icount, a disk is loaded into memory. For these 4096 MiB, the machine \
-                   needs at least --memory 64\n";
+    let message = "boot: with --icount, disks are loaded into memory. For the 4096 MiB of the disks, the machine needs at \
+                   least --memory 64\n";
     assert_eq!(text(&output.stderr), message);
 }
