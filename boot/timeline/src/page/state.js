@@ -1,4 +1,4 @@
-// The state of the scheduler between two events. `src/model.rs` replays the events in the same way for the JSON file.
+// The state of the scheduler between two events. `src/replay.rs` replays the events in the same way for the JSON file.
 
 /** Decodes base64. */
 function bytesOf(text) {
