@@ -174,7 +174,7 @@ fn stopping_and_starting_the_world() {
 
 #[test]
 fn changing_the_number_of_processors() {
-    explore("submit, idle, system call, set_procs", [2, 0], 150_000, || {
+    explore("submit, idle, system call, set_procs", [2, 0], 200_000, || {
         with_children([|| sim::syscall(A_WHILE), sim::yield_now], || {
             sim::set_procs(1).unwrap();
             sim::set_procs(3).unwrap();
@@ -373,8 +373,8 @@ fn two_children() {
     with_children([|| sim::syscall(A_WHILE), || sim::block(A_WHILE)], || drop(sim::stop_the_world()));
 }
 
-/// Pruning skips what follows a state that was visited before. The exploration must reach the same states with and
-/// without pruning. The number of steps is bounded, because without pruning the exploration would take too long.
+/// Pruning skips what follows a state that was visited before. The exploration must reach the same number of states
+/// with and without pruning. The number of steps is bounded, because without pruning the exploration would take too long.
 #[test]
 fn pruning_misses_no_state() {
     let setting = Setting { steps: Some(10), ticks: 1, ..Setting::default() };

@@ -119,13 +119,16 @@ fn run(seed: u64) {
     }
 }
 
-/// Ends the process if one program runs for too long.
+/// In place of the seed of the program that runs, if none does.
+const NONE: u64 = u64::MAX;
+
+/// Ends the process if one program runs for too long. `current` contains the seed of the program.
 fn watch(current: Arc<AtomicU64>) {
     thread::spawn(move || {
         loop {
             let seed = current.load(Ordering::Relaxed);
             thread::sleep(HANGS);
-            if current.load(Ordering::Relaxed) == seed {
+            if seed != NONE && current.load(Ordering::Relaxed) == seed {
                 for scheduler in SCHEDULERS.lock().expect("no panic under it").iter().flatten() {
                     eprintln!("{}", scheduler.scheddetail());
                 }
@@ -138,12 +141,12 @@ fn watch(current: Arc<AtomicU64>) {
 #[test]
 fn random_safe_programs_break_no_invariant_on_threads() {
     native::poison_dead_stacks();
-    let current = Arc::new(AtomicU64::new(u64::MAX));
+    let current = Arc::new(AtomicU64::new(NONE));
     watch(current.clone());
     crate::for_each_seed(60, |seed| {
         current.store(seed, Ordering::Relaxed);
         run(seed);
     });
     // All programs have ended, so the thread of `watch` has no program to report.
-    current.store(u64::MAX, Ordering::Relaxed);
+    current.store(NONE, Ordering::Relaxed);
 }

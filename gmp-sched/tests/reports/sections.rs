@@ -28,15 +28,16 @@ fn wait_in_a_section_panics_with_the_line_at_which_the_section_began() {
         || native::syscall(|| ()),
         || native::blocking(|| ()),
     ];
+    let (begin, line) = (|| forbid_waits(PINNED), line!());
+    let expected = format!("a G blocks, yields or ends with preemption turned off since {}:{line}:", file!());
     for &wait in waits {
         let result = THREADS.run(1, move || {
             native::go(move || {
-                let _section = forbid_waits(PINNED);
+                let _section = begin();
                 wait();
             })
             .join()
         });
-        let expected = format!("a G blocks, yields or ends with preemption turned off since {}:", file!());
         let message = message(result.expect_err("it waited"));
         assert!(message.starts_with(&expected), "{message}");
     }

@@ -281,19 +281,19 @@ fn every_value_of_many_senders_arrives_once_in_order() {
             .map(|_| {
                 let receiver = receiver.clone();
                 go(move || {
+                    let received: Vec<(usize, usize)> = receiver.into_iter().collect();
                     let mut next = [0; SENDERS];
-                    let mut count = 0;
-                    for (number, n) in receiver {
+                    for &(number, n) in &received {
                         assert!(n >= next[number], "values of one sender overtook each other");
                         next[number] = n + 1;
-                        count += 1;
                     }
-                    count
+                    received
                 })
             })
             .collect();
-        let received: usize = receiving.into_iter().map(|handle| handle.join().unwrap()).sum();
-        assert_eq!(received, SENDERS * EACH);
+        let mut received: Vec<_> = receiving.into_iter().flat_map(|handle| handle.join().unwrap()).collect();
+        received.sort_unstable();
+        assert!(received.into_iter().eq((0..SENDERS).flat_map(|number| (0..EACH).map(move |n| (number, n)))));
     }
 }
 shared_test!(every_value_of_many_senders_arrives_once_in_order);

@@ -180,6 +180,12 @@ fn more_ps_run_more_gs_at_the_same_time() {
 #[test]
 fn locked_g_is_alone_on_its_thread() {
     thread_local!(static VISITOR: std::cell::Cell<usize> = const { std::cell::Cell::new(0) });
+    /// Not inlined, because a G that is not locked may continue on another thread, and the compiler may keep the address
+    /// of a thread-local variable within one function.
+    #[inline(never)]
+    fn visitor() -> usize {
+        VISITOR.get()
+    }
     for processors in [1, 2, 4] {
         THREADS.run(processors, || {
             let handles: Vec<_> = (1..20)
@@ -207,7 +213,7 @@ fn locked_g_is_alone_on_its_thread() {
                 .map(|_| {
                     native::go(|| {
                         for _ in 0..50 {
-                            assert_eq!(VISITOR.get(), 0, "on the thread of a locked G");
+                            assert_eq!(visitor(), 0, "on the thread of a locked G");
                             native::yield_now();
                         }
                     })

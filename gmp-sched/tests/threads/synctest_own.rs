@@ -362,7 +362,7 @@ fn releasing_permits_to_a_bubble_from_outside_panics() {
 /// When a request for two permits is cancelled, the semaphore grants the free permit to the next waiter. This grant
 /// panics, because the next waiter is in a bubble.
 #[test]
-fn timeout_that_leaves_permits_to_a_bubble_panics() {
+fn cancelled_request_that_leaves_permits_to_a_bubble_panics() {
     THREADS.run(1, || {
         let semaphore = Arc::new(Semaphore::new(2));
         semaphore.acquire(1).forget();

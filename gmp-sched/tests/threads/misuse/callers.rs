@@ -206,7 +206,14 @@ fn place_of_panic(misuse: impl FnOnce()) -> Option<(String, u32)> {
         }));
     });
     let ended = catch_unwind(AssertUnwindSafe(misuse));
-    ended.err().and_then(|_| LAST.take())
+    ended.err().and_then(|_| take_last())
+}
+
+/// Not inlined, because the G may continue on another thread after `misuse`, and the compiler may keep the address of a
+/// thread-local variable within one function.
+#[inline(never)]
+fn take_last() -> Option<(String, u32)> {
+    LAST.take()
 }
 
 /// Runs `misuse`. Adds `name` to `wrong` unless `misuse` panics and the panic names the line of the call.
