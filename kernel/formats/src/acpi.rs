@@ -502,9 +502,11 @@ mod tests {
     /// memory.
     #[test]
     fn root_table_of_senseless_addresses_is_read_in_bounded_time() {
-        for address in [START, 0, u64::MAX, u64::MAX - 35] {
+        let xsdt_itself = firmware().add_table(Signature::XSDT, 1, &[]);
+        for address in [xsdt_itself, START, 0, u64::MAX, u64::MAX - 35] {
             let mut firmware = firmware();
             let xsdt = firmware.add_table(Signature::XSDT, 1, &address.to_le_bytes().repeat(2 * MAX_TABLES));
+            assert_eq!(xsdt, xsdt_itself);
             firmware.table_mut(POINTER)[24..32].copy_from_slice(&xsdt.to_le_bytes());
             firmware.correct(POINTER);
             let error = firmware.table(Signature::MADT).unwrap_err();

@@ -273,7 +273,7 @@ pub fn choose<S>(
 ) -> Option<(Source<S>, Rates)> {
     let stated_hz = stated_hz.filter(|&hz| hz != 0);
     let mut measured: [Option<(S, Rates)>; MAX_REFERENCES] = [const { None }; MAX_REFERENCES];
-    for ((source, rates), slot) in measurements.into_iter().zip(0..MAX_REFERENCES) {
+    for (slot, (source, rates)) in (0..MAX_REFERENCES).zip(measurements) {
         let hz = rates.ticks_hz();
         if stated_hz.is_some_and(|stated_hz| do_agree(hz, stated_hz)) {
             return Some((Source::Measured(source), rates));

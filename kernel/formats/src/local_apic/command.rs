@@ -16,6 +16,7 @@ const SEND_PENDING: u32 = 1 << 12;
 const ASSERT: u32 = 1 << 14;
 /// The bits that send a command to all CPUs except the sender. The APIC id in such a command is ignored.
 const TO_OTHERS: u32 = 0b11 << 18;
+
 /// The receivers of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum To {
