@@ -16,7 +16,6 @@ pub(crate) struct Memory;
 struct Block {
     start: NonNull<u8>,
     pages: usize,
-    is_free: bool,
 }
 
 const MARK: u8 = 0x5a;
@@ -73,7 +72,7 @@ impl Memory {
     /// Returns a pointer to the `bytes` bytes at `address` if all of them are in one block of the shared memory.
     pub(crate) fn shared(address: u64, bytes: usize) -> Option<*mut u8> {
         BLOCKS.with_borrow(|blocks| {
-            blocks.iter().filter(|block| !block.is_free).find_map(|block| {
+            blocks.iter().find_map(|block| {
                 let offset = usize::try_from(address).ok()?.checked_sub(block.start.as_ptr().addr())?;
                 let is_within = offset.checked_add(bytes)? <= block.pages * PAGE_SIZE;
                 is_within.then(|| block.start.as_ptr().wrapping_add(offset))
@@ -86,7 +85,7 @@ impl Memory {
         BLOCKS.with_borrow(|blocks| {
             for _ in 0..writes {
                 let small = random.bool();
-                let of_size = |block: &&Block| !block.is_free && (block.pages <= 4) == small;
+                let of_size = |block: &&Block| (block.pages <= 4) == small;
                 let candidates: Vec<_> = blocks.iter().filter(of_size).collect();
                 let Some(block) = random.choice(&candidates) else { continue };
                 let at = block.start.as_ptr().wrapping_add(random.usize(..block.pages * PAGE_SIZE));
@@ -103,7 +102,7 @@ unsafe impl Hal for Memory {
         if pages >= FAIL_FROM.get_copied() {
             return (0, NonNull::dangling());
         }
-        let mut block = Block { start: NonNull::dangling(), pages, is_free: false };
+        let mut block = Block { start: NonNull::dangling(), pages };
         // SAFETY: the layout is not empty.
         let start = NonNull::new(unsafe { alloc_zeroed(block.layout()) }).expect("memory");
         // SAFETY: the allocation has a page before the block.

@@ -206,7 +206,8 @@ fn overtakers_of_a_large_request(seed: u64) -> usize {
     overtakers.load(Ordering::SeqCst)
 }
 
-/// Only the Gs that already wait for the same queue are served before, each once.
+/// The Gs that already wait for the queue are served first, each once. After that, no small request overtakes the large
+/// one. There are twelve other Gs.
 #[test]
 fn large_request_waits_only_for_those_before_it_in_its_queue() {
     for seed in 0..200 {
