@@ -257,8 +257,8 @@ impl Story {
         let (before, after) = waiting.join().expect("the G does not panic");
         scheduler.stop_trace();
         let idle = |machine: u32| {
-            let mut machines = scheduler.machines().filter(|other| other.id().get() == machine);
-            machines.all(|other| other.current_goroutine().is_none())
+            let found = scheduler.machines().find(|other| other.id().get() == machine);
+            found.is_some_and(|other| other.current_goroutine().is_none())
         };
         let events = scheduler.processors()[0].trace();
         Self { goroutine, before, after, main, is_idle: idle(before.machine), events }
