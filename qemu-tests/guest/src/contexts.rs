@@ -295,9 +295,9 @@ fn operations_allowed_by_the_table_work() {
 }
 guest_test!(operations_allowed_by_the_table_work, smp = &[1, 2, 8]);
 
-/// Several locks are held at the same time. Interrupts stay off until the last of them is released, in whatever order
-/// the locks are released. Otherwise a handler could find a lock held by its own CPU and wait for it forever.
-fn interrupt_mutexes_are_released_in_any_order() {
+/// Several locks are held at the same time. Interrupts stay off until the last of them is released, although the
+/// first one is released first. Otherwise a handler could find a lock held by its own CPU and wait for it forever.
+fn interrupts_stay_off_until_the_last_interrupt_mutex_is_released() {
     static SECOND: InterruptMutex<u32> = InterruptMutex::new(0);
     let vector = vectors::allocate(|_| *SECOND.lock() += 1);
     for round in 1..=200 {
@@ -312,4 +312,4 @@ fn interrupt_mutexes_are_released_in_any_order() {
         }
     }
 }
-guest_test!(interrupt_mutexes_are_released_in_any_order, smp = &[1, 2]);
+guest_test!(interrupts_stay_off_until_the_last_interrupt_mutex_is_released, smp = &[1, 2]);

@@ -32,7 +32,16 @@ fn prints_more_than_the_console_holds() {
     }
 }
 
-guest_test!(lines_of_many_gs_stay_whole, smp = &[1, 2, 8], texts = &["<0 0 xx", "<0 1 xx", "<0 18 xx", "<0 19 xx"]);
+guest_test!(
+    lines_of_many_gs_stay_whole,
+    smp = &[1, 2, 8],
+    texts = &[
+        "<0 0 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx>",
+        "<0 1 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx>",
+        "<0 18 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx>",
+        "<0 19 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx>"
+    ]
+);
 fn lines_of_many_gs_stay_whole() {
     let printing: Vec<_> = (0..8)
         .map(|g| {
@@ -299,16 +308,17 @@ fn non_maskable_interrupt_to_a_late_cpu_does_not_reset_the_machine() {
     assert_all_cpus_run();
 }
 
-/// Checks that all CPUs run Gs at the same time.
+/// Returns when every CPU has run a G.
 fn assert_all_cpus_run() {
-    static ARRIVED: AtomicUsize = AtomicUsize::new(0);
+    /// The CPUs that have run a G. Bit n stands for the CPU with the index n.
+    static SEEN: AtomicU64 = AtomicU64::new(0);
     let wait = || {
-        ARRIVED.fetch_add(1, Ordering::SeqCst);
-        while ARRIVED.load(Ordering::SeqCst) < procs() {
+        while (SEEN.load(Ordering::SeqCst).count_ones() as usize) < procs() {
+            SEEN.fetch_or(1 << percpu::current().index(), Ordering::SeqCst);
             core::hint::spin_loop();
         }
     };
-    let waiting: Vec<_> = (0..procs()).map(|_| go(wait)).collect();
+    let waiting: Vec<_> = (0..2 * procs()).map(|_| go(wait)).collect();
     waiting.into_iter().for_each(|handle| handle.join().expect("it does not panic"));
     println!("{} CPUs run", cpus::count());
 }

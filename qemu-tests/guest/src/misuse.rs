@@ -149,18 +149,18 @@ fn is_waiting(of: &JoinHandle<()>) -> bool {
     all.any(|goroutine| goroutine.id() == of.id() && goroutine.status() == Status::Waiting)
 }
 
-/// All Gs wait for locks, a condition variable, a barrier or a `WaitGroup`, so there is a deadlock. The report shows
+/// All Gs wait for locks, a condition variable, a barrier, a semaphore or a `WaitGroup`, so there is a deadlock. The report shows
 /// what each G waits for.
 fn deadlock_on_a_lock_is_reported() {
     static MUTEX: Mutex<()> = Mutex::new(());
     static LOCK: RwLock<()> = RwLock::new(());
-    static SEMAPHORE: Semaphore = Semaphore::new(0);
+    static SEMAPHORE: Semaphore = Semaphore::new(1);
     static CHANGED: Condvar = Condvar::new();
     static GROUP: WaitGroup = WaitGroup::new();
     static PLACE: Barrier = Barrier::new(2);
-    let (_mutex, _reader) = (MUTEX.lock(), LOCK.read());
+    let (_mutex, _reader, _permit) = (MUTEX.lock(), LOCK.read(), SEMAPHORE.acquire(1));
     GROUP.add(1);
-    let bodies: [fn(); 6] = [
+    let bodies: [fn(); 7] = [
         || drop(MUTEX.lock()),
         || drop(LOCK.write()),
         || drop(LOCK.read()),
@@ -169,6 +169,7 @@ fn deadlock_on_a_lock_is_reported() {
             CHANGED.wait(&mut OTHER.lock());
         },
         || _ = PLACE.wait(),
+        || drop(SEMAPHORE.acquire(1)),
         || GROUP.wait(),
     ];
     for body in bodies {
@@ -179,7 +180,6 @@ fn deadlock_on_a_lock_is_reported() {
         }
         waiter.detach();
     }
-    SEMAPHORE.acquire(0).forget();
     GROUP.wait();
 }
 guest_test!(
@@ -190,6 +190,7 @@ guest_test!(
     texts = &[
         "all goroutines are asleep - deadlock!",
         "[sync.WaitGroup.Wait,",
+        "[semacquire,",
         "[barrier,",
         "[sync.Cond.Wait,",
         "[sync.RWMutex.RLock,",

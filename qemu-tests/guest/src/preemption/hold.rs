@@ -205,7 +205,7 @@ fn state_survives_non_maskable_interrupts() -> Result<(), String> {
             tally.add(more);
             answers += more_answers;
         }
-        println!("{answers} non-maskable interrupts, {} rounds", tally.rounds);
+        println!("{answers} requests answered by non-maskable interrupts, {} rounds", tally.rounds);
         check(&tally)?;
     }
     Ok(())
@@ -219,7 +219,7 @@ fn state_survives_a_million_preemptions() -> Result<(), String> {
     check(&hold_through(334_000, stay))?;
     on_new_stacks(333_000)?;
     let (tally, answers) = with_questions(|| hold_through(333_000, go_down));
-    println!("{} preemptions, {answers} non-maskable interrupts", preemptions() - before);
+    println!("{} preemptions, {answers} requests answered by non-maskable interrupts", preemptions() - before);
     check(&tally)
 }
 guest_test!(state_survives_a_million_preemptions, smp = &[1, 2, 8], isolated, seconds = 1800, ignored);
