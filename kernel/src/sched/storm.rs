@@ -5,7 +5,7 @@
 //! otherwise occur once in a year.
 
 use core::ops::Range;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
 use gmp_sched::machine::Machine;
@@ -14,10 +14,10 @@ use gmp_sched::preempt;
 use crate::cpu::percpu;
 use crate::sched::platform::Kernel;
 
-/// The shortest time between two preemptions on a CPU, in nanoseconds, or zero if there is no storm.
-static SHORTEST: AtomicU32 = AtomicU32::new(0);
-/// The random time that is added to [`SHORTEST`] is at least zero and less than this number of nanoseconds.
-static WIDTH: AtomicU32 = AtomicU32::new(0);
+/// The upper half is the shortest time between two preemptions on a CPU, in nanoseconds. The random time that is added to
+/// it is less than the lower half, in nanoseconds. Zero if there is no storm. Both halves are in one word, so that the
+/// handlers never see the halves of two storms.
+static GAPS: AtomicU64 = AtomicU64::new(0);
 static RANDOM: AtomicU64 = AtomicU64::new(0x9E37_79B9_7F4A_7C15);
 
 /// A storm on all CPUs, which lasts until this value is dropped. At most one exists at a time.
@@ -37,8 +37,8 @@ impl Storm {
         let nanoseconds = |duration: Duration| u32::try_from(duration.as_nanos()).expect("a gap of 4 s at most");
         let (shortest, end) = (nanoseconds(gaps.start), nanoseconds(gaps.end));
         assert!(shortest > 0 && shortest < end, "gaps from more than nothing to more than that: {gaps:?}");
-        WIDTH.store(end - shortest, Ordering::Relaxed);
-        let before = SHORTEST.compare_exchange(0, shortest, Ordering::Relaxed, Ordering::Relaxed);
+        let gaps = u64::from(shortest) << 32 | u64::from(end - shortest);
+        let before = GAPS.compare_exchange(0, gaps, Ordering::Relaxed, Ordering::Relaxed);
         assert!(before.is_ok(), "it storms already");
         Self(())
     }
@@ -46,7 +46,7 @@ impl Storm {
 
 impl Drop for Storm {
     fn drop(&mut self) {
-        SHORTEST.store(0, Ordering::Relaxed);
+        GAPS.store(0, Ordering::Relaxed);
     }
 }
 
@@ -54,8 +54,8 @@ impl Drop for Storm {
 /// after which the timer must fire again, or `None` if there is no storm. Called by the timer's handler.
 #[inline]
 pub(crate) fn strike(machine: Option<&'static Machine<Kernel>>) -> Option<Duration> {
-    let shortest = SHORTEST.load(Ordering::Relaxed);
-    if shortest == 0 {
+    let gaps = GAPS.load(Ordering::Relaxed);
+    if gaps == 0 {
         return None;
     }
     // A slice is not ended while the CPU is in the scheduler. Otherwise the G that the scheduler is about to run would
@@ -67,6 +67,6 @@ pub(crate) fn strike(machine: Option<&'static Machine<Kernel>>) -> Option<Durati
     }
     let random = RANDOM.load(Ordering::Relaxed).wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
     RANDOM.store(random, Ordering::Relaxed);
-    let more = (random >> 32) % u64::from(WIDTH.load(Ordering::Relaxed).max(1));
-    Some(Duration::from_nanos(u64::from(shortest) + more))
+    let (shortest, width) = (gaps >> 32, gaps & u64::from(u32::MAX));
+    Some(Duration::from_nanos(shortest + (random >> 32) % width))
 }
