@@ -15,13 +15,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, Ordering};
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::format;
 use std::panic::{self, PanicHookInfo};
 use std::process;
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
-use std::thread;
+use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
+use std::thread::{self, ThreadId};
 
 use boot_protocol::status::KERNEL_BROKEN;
 use gmp_sched::JoinError;
@@ -88,11 +87,18 @@ fn end_goroutine(goroutine: &'static Goroutine<Kernel>, cause: &dyn fmt::Display
 /// Reports `cause`, which is a panic or an exception of the calling G, and ends the process. If the caller is a thread
 /// that runs no G, `goroutine` is `None`.
 fn end(goroutine: Option<&'static Goroutine<Kernel>>, cause: &dyn fmt::Display, backtrace: &Backtrace) -> ! {
-    static IS_ENDING: AtomicBool = AtomicBool::new(false);
+    static ENDING: OnceLock<ThreadId> = OnceLock::new();
     // Only the first cause is reported, as on the machine. If another thread calls this function meanwhile, it waits
     // here until the process ends.
-    while IS_ENDING.swap(true, Ordering::Relaxed) {
-        thread::park();
+    let me = thread::current().id();
+    if ENDING.set(me).is_err() {
+        if ENDING.get() == Some(&me) {
+            // The report itself has panicked or raised an exception.
+            process::abort();
+        }
+        loop {
+            thread::park();
+        }
     }
     let end = goroutine.map_or_else(String::new, |goroutine| {
         // The cause is repeated after the list of Gs, so that it is also at the end of the report.
