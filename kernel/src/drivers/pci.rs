@@ -185,6 +185,10 @@ pub(crate) fn map_bar(root: &mut Root, function: DeviceFunction, index: u8) -> R
     if let Some(known) = mapped(physical, bytes) {
         return Ok(known);
     }
+    // This check comes first, because a mapping that is not recorded would be lost.
+    if MAPPED.lock().is_full() {
+        return Err(PciError::TooManyDevices);
+    }
     let registers = Registers { physical, start: paging::map_device(physical, bytes)?, bytes };
     MAPPED.lock().push(registers).map_err(|_| PciError::TooManyDevices)?;
     Ok(registers)
