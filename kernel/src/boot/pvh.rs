@@ -158,8 +158,8 @@ fn command_line(address: u64) -> &'static str {
     if address == 0 {
         return "";
     }
-    let text = mm::physical_to_virtual(PhysAddr::new(address)).as_ptr();
     assert!(address < EARLY_END, "the command line is at {address:#x}, where no memory is mapped yet");
+    let text = mm::physical_to_virtual(PhysAddr::new(address)).as_ptr();
     // SAFETY: the loader has put the text at this physical address, which the stub's page tables map, and has ended it
     // with a zero byte. `in_use` keeps this memory from being allocated, and it is never unmapped.
     let bytes = unsafe { CStr::from_ptr(text) }.to_bytes();

@@ -33,8 +33,8 @@ fn requests_use_the_queue_of_their_cpu() {
 }
 guest_test!(requests_use_the_queue_of_their_cpu, hidden);
 
-/// There is one P, so all Gs run on one CPU at a time. The buffers of its queue are fewer than the Gs. Nevertheless the
-/// requests of all Gs are in flight at the same time. When all buffers of the device are in use, further Gs wait.
+/// There is one P, so all Gs run on one CPU at a time. The buffers of its queue are fewer than the Gs. Nevertheless all
+/// Gs have buffers at the same time. When all buffers of the device are in use, further Gs wait.
 fn one_cpu_can_use_all_buffers() {
     let disk = &disks()[0];
     let (requests, free) = disk.requests();
@@ -47,7 +47,7 @@ fn one_cpu_can_use_all_buffers() {
             .map(|read| go(move || disk.asynchronous().read_at(read as u64 * SECTOR, &mut [0; 512])))
             .collect();
         while disk.requests().1 != requests.saturating_sub(count) {
-            assert!(reads.iter().all(|read| !read.is_finished()), "not all requests were in flight at the same time");
+            assert!(reads.iter().all(|read| !read.is_finished()), "not all requests had buffers at the same time");
             yield_now();
         }
         assert!(reads.into_iter().all(|read| read.join().unwrap() == Ok(512)));
