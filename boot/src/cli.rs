@@ -93,7 +93,7 @@ pub(crate) struct Cli {
     #[arg(long, conflicts_with = "debug")]
     release: bool,
 
-    /// Build without optimisation, so that arithmetic overflow and a false `debug_assert!` panic
+    /// Build without optimisation and with checks: arithmetic overflow and a false `debug_assert!` panic
     #[arg(long)]
     debug: bool,
 

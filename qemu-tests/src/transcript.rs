@@ -11,7 +11,7 @@ pub(crate) struct Transcript {
 }
 
 impl Transcript {
-    /// Appends output.
+    /// Appends bytes that the machine has printed. They may end in the middle of a line.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }

@@ -13,7 +13,7 @@ pub type Stack = Vec<u64>;
 /// What was counted for one call stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// The call stack.
+    /// Where the wait began, where the unlock was, or what ran when the timer interrupted, depending on the profile.
     pub stack: Stack,
     /// Why the G waited, in a profile of waits.
     pub reason: Option<WaitReason>,

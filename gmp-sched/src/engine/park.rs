@@ -182,9 +182,9 @@ fn end_wait<Plat: Platform>(
     Some((machine, processor))
 }
 
-/// The part of [`end_wait`] for a G that is sampled, waits durably in a bubble, is locked to its M or belongs to
-/// another scheduler. `here` is the calling M, or `None` on a thread that is not an M. Returns the calling M, or `None`
-/// if nothing is left to do, as [`make_runnable`] does.
+/// The part of [`end_wait`] for a caller that is not an M, and for a G that is sampled, waits durably in a
+/// bubble, is locked to its M or belongs to another scheduler. `here` is the calling M, or `None` on a thread that is not
+/// an M. Returns the calling M, which must enqueue the G, or `None` if nothing is left to do.
 #[cold]
 #[inline(never)]
 fn end_wait_slow_path<Plat: Platform>(

@@ -128,10 +128,11 @@ pub(crate) fn end_inherited_slice<Plat: Platform>(pinned: &Pinned<Plat>, process
 }
 
 /// Called on g0 before each pick. On platforms on which interrupts preempt Gs, does nothing. On other platforms, if the
-/// slice of the G that has left is over, does the same as [`end_inherited_slice`] for a G that the commit of the
-/// leaving G has put into `runnext`. (If such a G inherited the slice, two Gs that ready each other in their commits
-/// would starve the ring.) In either case the mark that the slice is over is cleared, and the pick checks the global
-/// queue first.
+/// slice of the G that has left is over, begins a new slice: the G in `runnext`, if there is one, goes to the tail of the
+/// ring, the mark that the slice is over is cleared, and the pick checks the global queue before the local one.
+///
+/// A G may be in `runnext` although [`end_inherited_slice`] has emptied it, because the commit of the leaving G may have
+/// readied a G. If that G inherited the slice, two Gs that ready each other in their commits would starve the ring.
 #[inline(always)]
 pub(crate) fn begin_next_slice<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) {
     if !Plat::TIMER_INTERRUPTS && processor.is_slice_over() {

@@ -276,7 +276,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     }
 
     /// Assigns to each idle M the P that it gave up when the world was stopped, if that P has work, and unparks the M.
-    /// Called under the lock while the world is stopped. Go 1.26: `procresize`.
+    /// Called under the lock when the world is started again, before any stopped P is in use. Go 1.26: `procresize`.
     fn give_processors_back(&self, shared: &mut Shared<Plat>) {
         let mut idle = mem::replace(&mut shared.idle_machines, List::new());
         while let Some(machine) = idle.pop_front() {

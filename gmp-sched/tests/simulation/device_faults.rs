@@ -110,7 +110,7 @@ impl Device {
             let State { in_flight, random, .. } = state;
             for (place, request) in in_flight.iter_mut().enumerate() {
                 let Some(request) = request else { continue };
-                // The answer may have arrived, and its G has not run yet.
+                // The answer has arrived already, and the G of the request has not taken it yet.
                 if request.due.is_some_and(|due| due <= now) {
                     continue;
                 }

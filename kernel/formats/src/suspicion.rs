@@ -93,8 +93,8 @@ impl Suspicion {
     /// Checks the CPU, and ends the suspicion if interrupts (or preemption) were on at any moment since the last
     /// check. They were on if `mark` differs from the mark of the last check, or if `is_on` is true.
     ///
-    /// If they were on, `since` is the earliest time at which they may have been turned off again. `u64::MAX` means
-    /// that they are still on.
+    /// If they were on, they count as off only from `since` on: the time of this check, or of the first tick that found
+    /// preemption off. (They may have been turned off earlier.) `u64::MAX` means that they are still on.
     ///
     /// If the suspicion ends after the CPU was reported, returns for how long interrupts (or preemption) were off.
     /// Otherwise returns `None`.

@@ -72,7 +72,7 @@ impl ConfigurationAccess for ConfigurationPorts {
     }
 }
 
-/// Returns access to all devices on the bus.
+/// Returns access to the configuration space of all devices on all PCI buses.
 pub(crate) fn root() -> Root {
     PciRoot::new(ConfigurationPorts)
 }

@@ -28,7 +28,7 @@ fn device_does_anything(writes: Writes, steps: u64, seed: u64) {
         let has_races = settings.races.is_some();
         let mut device = match Device::open(settings, usize::MAX, usize::MAX) {
             Ok(device) => device,
-            // A device whose configuration changes may be refused.
+            // The driver may refuse to open a device whose configuration keeps changing.
             Err(error) => {
                 assert!(has_races, "{error:?}");
                 left -= 1;

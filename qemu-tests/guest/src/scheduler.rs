@@ -98,7 +98,8 @@ fn hogs_are_preempted() {
 }
 guest_test!(hogs_are_preempted, smp = &[1, 2, 8]);
 
-/// A G that blocks keeps its M but not its P. So other Gs run although more Gs are blocked than there are Ps.
+/// A G in a blocking call keeps its M but not its P. So other Gs run although more Gs are in such calls than there are
+/// Ps.
 fn blocked_ms_hand_off_their_ps() {
     let before = counts().handoffs;
     // The first Gs may block before main continues, so the time is read before they are spawned.

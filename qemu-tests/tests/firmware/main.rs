@@ -119,7 +119,7 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Returns a trial for each test in the kernel and each of its numbers of CPUs, except for hidden and ignored tests. If
+/// Returns a trial for each test in the kernel and each number of CPUs of this test, except for hidden and ignored tests. If
 /// `is_all` is not set, returns only the trials of the ordinary run. Tests that can share a machine follow each other.
 fn trials_of_guest(tests: &[Test], runner: &Arc<Runner>, firmware: Firmware, is_all: bool) -> Vec<Trial> {
     let mut planned: Vec<(u32, &Test)> = tests

@@ -90,7 +90,8 @@ pub struct Goroutine<Plat: Platform> {
     /// Storage for a small closure until it runs, then for a small result. Its first 16 bytes are within the first 128
     /// bytes of the G.
     pub(crate) body: InlineBody,
-    /// The waiter through which the last wait with several wakers was claimed. Go: `param`.
+    /// The waiter through which the last wait with several wakers was claimed. `None` if a deadline has ended this wait,
+    /// or while it has not ended. Go: `param`.
     pub(crate) woken_by: AtomicRef<Waiter<Plat>>,
     /// During a wait with several wakers, the wait generation of this wait, an odd number. Beginning such a wait and
     /// claiming its end each increment this field.

@@ -23,8 +23,8 @@
 //!    instant nothing was ready. A select that waits forever and is not ordered first tries to do steps 2 and 3
 //!    together, case by case. If it comes to a channel that is locked or ready, it undoes this attempt and does step 2
 //!    as described above.
-//! 3. Put a waiter into the queue of each case, park, and unlock on the far side. The waiters are in the cases, on the
-//!    G's stack, and share one wait generation. Cases on the same channel queue in random order or, if the select is
+//! 3. Put a waiter into the queue of each case, park, and unlock on the far side. The waiters are in the cases, which
+//!    the macro keeps on the G's stack, and share one wait generation. Cases on the same channel queue in random order or, if the select is
 //!    ordered, in the order of the list. A waker that finds one of the waiters claims the wait generation, moves the
 //!    value, and readies the G.
 //! 4. Remove the waiters of the other cases from their queues, one lock at a time.

@@ -20,7 +20,7 @@ const SHORT_INTERVAL: u64 = 50_000_000;
 /// CPU that its host does not run for a second has no ticks in this second, so it is not suspected.
 const TICKS: u32 = 8;
 
-/// When the next check is due.
+/// The time at which the next check is due, in ns of the timer's clock.
 static NEXT_CHECK: AtomicU64 = AtomicU64::new(0);
 /// Whether the last check has found a suspected CPU.
 static IS_ANY_SUSPECT: AtomicBool = AtomicBool::new(false);

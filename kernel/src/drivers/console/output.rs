@@ -19,8 +19,8 @@ use crate::sched::platform::{self, Mutex, MutexGuard};
 /// cannot print between these parts.
 const PART: usize = 16 * 1024;
 
-/// Held by the G that puts bytes into the ring. The holder unlocks it with a handoff, so waiting Gs get it in FIFO
-/// order.
+/// Held by a G that may park while it puts bytes into the ring, so that no other such G prints between these bytes. The
+/// holder unlocks it with a handoff, so waiting Gs get it in FIFO order.
 static WRITER: Mutex<()> = Mutex::new(());
 
 /// How long [`flush`] and a panic wait while the port accepts no bytes, in ns.
