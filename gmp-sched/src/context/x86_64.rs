@@ -26,7 +26,7 @@ use core::arch::{asm, naked_asm};
 use super::{Entry, SavedContext, Transfer, Visit};
 
 /// The assembly of a switch. `save_more` pushes additional state before `rbp`. `load_more` loads the additional state
-/// of the resumed context, or clears the registers of which nothing was saved. `drop_more` removes the additional state
+/// of the resumed context or, in `switch_with_clear_registers`, clears registers. `drop_more` removes the additional state
 /// from the stack of the resumed context.
 macro_rules! switch {
     ($save:ident, $to:ident, $transfer:ident,

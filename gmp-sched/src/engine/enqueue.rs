@@ -7,11 +7,11 @@
 //! | was waiting for a device that a pick polls | the first one runs at once, the others go to the tail of the ring; but when the pick checks the global queue (step 2 in `pick`), `runnext`, like a G that was readied |
 //! | yields | the tail of the ring, or, if the global queue has work, the tail of the global queue, so that the Gs of the global queue run first |
 //! | was preempted at the end of its slice | the tail of the global queue |
-//! | was displaced by the G of a timer or device, or stopped with the world | `runnext`; but if it had itself displaced another G, and now the G of a timer displaces it, back among the due timers |
-//! | returns from a call that blocks and finds no P | the due timers of its old P or of another P, so that it displaces the G that runs there; on platforms without timer interrupts, the global queue |
+//! | was displaced by the G of a timer or device, or stopped with the world | `runnext`; but if it had itself displaced another G, and now the G of a timer displaces it, back among the due timers, unless a timer of its own is still set |
+//! | returns from a blocking call and finds no P | the due timers of its old P or of another P, so that it displaces the G that runs there; the global queue if no P runs Gs, and on platforms without timer interrupts |
 //! | returns from another system call and finds no P | the tail of the global queue |
 //! | is to go to the ring, but the ring is full | the tail of the global queue, with half of the ring |
-//! | was readied by an M without a P, by a thread that is not an M, or in another scheduler | the global queue of its own scheduler |
+//! | was readied by an M without a P, by a thread that is not an M, or by an M of another scheduler | the global queue of its own scheduler |
 //! | is locked to its M | the list of locked Gs beside the global queue; but if it is readied while a P is idle, no queue: its M is assigned that P |
 //!
 //! After the G has been enqueued, an M is woken if a P is idle and no M spins (see `idle`). So the G does not wait
@@ -32,12 +32,12 @@ use crate::record::trace::EventKind;
 /// holds no P, the G goes to the global queue. The G belongs to this M's scheduler.
 pub(crate) fn enqueue_next<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     let machine = pinned.machine();
-    enqueue_on(machine, machine.processor(), goroutine);
+    enqueue_next_on(machine, machine.processor(), goroutine);
 }
 
 /// Like [`enqueue_next`], for a caller that knows its M and the P, if any, that this M holds.
 #[inline(always)]
-pub(crate) fn enqueue_on<Plat: Platform>(
+pub(crate) fn enqueue_next_on<Plat: Platform>(
     machine: &'static Machine<Plat>,
     processor: Option<&'static Processor<Plat>>,
     goroutine: &'static Goroutine<Plat>,
@@ -45,7 +45,7 @@ pub(crate) fn enqueue_on<Plat: Platform>(
     debug_assert!(machine.is_of_scheduler_of(goroutine), "{goroutine:?} is of another scheduler");
     match processor {
         Some(processor) => put_next(machine, processor, goroutine),
-        // The caller is in a system call, and its P was taken.
+        // The caller is in a system call.
         None => machine.scheduler().inject(goroutine),
     }
 }
@@ -106,7 +106,7 @@ fn overflow<Plat: Platform>(
 
 // The functions `requeue_…` are commits (see `switch`). Each of them makes the G that has just left its M runnable.
 
-/// Commit of a yield while the global queue is empty. Puts the G at the tail of the ring.
+/// Called by the commit of a yield while the global queue is empty. Puts the G at the tail of the ring.
 #[inline(always)]
 pub(crate) fn requeue_last<Plat: Platform>(processor: &'static Processor<Plat>, goroutine: &'static Goroutine<Plat>) {
     goroutine.set_status(Status::Runnable);

@@ -114,7 +114,7 @@ pub(crate) fn recycle_on<Plat: Platform>(
     match processor {
         Some(processor) if processor.free.is_full() => recycle_on_full(processor, goroutine),
         Some(processor) => processor.free.push(goroutine),
-        // The caller is not on an M of the G's scheduler, or is in a system call and its P was taken.
+        // The caller is not on an M of the G's scheduler, or is in a system call.
         None => goroutine.scheduler().free.lock().with_stack.push_front(goroutine),
     }
 }

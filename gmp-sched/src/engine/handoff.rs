@@ -53,8 +53,8 @@ impl<Plat: Platform> Scheduler<Plat> {
     }
 
     /// Takes over a P whose M is blocked or waits for its locked G. Stops the P if the world is to stop. Otherwise
-    /// assigns the P to another M if there is work for it, or else puts the P on the idle list. Checks the same sources
-    /// of work as `find_runnable`. Go: `handoffp`.
+    /// assigns the P to another M if there is work on its own queue, among its timers or on the global queue. If not, puts
+    /// the P on the idle list, and wakes an M if there is work on the queues of other Ps or a ready device. Go: `handoffp`.
     #[doc(alias = "handoffp")]
     pub(crate) fn hand_off(&'static self, processor: &'static Processor<Plat>) {
         processor.status.set(ProcessorStatus::Running);
@@ -67,7 +67,7 @@ impl<Plat: Platform> Scheduler<Plat> {
                 return;
             }
             if has_work || shared.has_work() {
-                let machine = self.assign(&mut shared, processor, Assignment::Run);
+                let machine = self.assign_to_idle(&mut shared, processor, Assignment::Run);
                 drop(shared);
                 Plat::unpark_thread(machine);
                 return;

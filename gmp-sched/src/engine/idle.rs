@@ -15,12 +15,13 @@ use crate::record::trace::EventKind;
 pub(crate) enum Assignment {
     /// The M searches for work. The waker has already counted the M as spinning.
     Search,
-    /// The M runs the Gs in the queue of the P that is assigned together with this value.
+    /// The M runs the work for which the P was assigned: Gs in the queue of the P or in the global queue, or the Gs of due
+    /// timers.
     Run,
 }
 
 impl<Plat: Platform> Scheduler<Plat> {
-    /// Called by an M with a P after it has published work: a runnable G or a timer. Wakes an M if a P is idle and no M
+    /// Called by an M with a P after it has published work: a runnable G or a due timer. Wakes an M if a P is idle and no M
     /// is spinning, so that no work waits while a P is idle. Go: `wakep`, called by `ready` and `newproc`.
     #[inline(always)]
     pub(crate) fn submitted(&'static self) {
@@ -60,7 +61,7 @@ impl<Plat: Platform> Scheduler<Plat> {
             return None;
         }
         let processor = self.take_idle_processor(shared).expect("the number of idle Ps is exact under the lock");
-        Some(self.assign(shared, processor, Assignment::Search))
+        Some(self.assign_to_idle(shared, processor, Assignment::Search))
     }
 
     /// Counts the caller as spinning if a P is idle and no M is spinning. Returns whether the caller was counted.
@@ -83,7 +84,7 @@ impl<Plat: Platform> Scheduler<Plat> {
             let woken = {
                 let mut shared = self.shared.lock();
                 self.take_idle_processor(&mut shared)
-                    .map(|processor| self.assign(&mut shared, processor, Assignment::Search))
+                    .map(|processor| self.assign_to_idle(&mut shared, processor, Assignment::Search))
             };
             if let Some(machine) = woken {
                 Plat::unpark_thread(machine);
@@ -101,7 +102,7 @@ impl<Plat: Platform> Scheduler<Plat> {
 
     /// Assigns `processor` to an idle M, which the caller unparks. Go: `startm`.
     #[doc(alias = "startm")]
-    pub(crate) fn assign(
+    pub(crate) fn assign_to_idle(
         &self,
         shared: &mut Shared<Plat>,
         processor: &'static Processor<Plat>,

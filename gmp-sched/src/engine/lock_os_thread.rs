@@ -246,13 +246,13 @@ impl<Plat: Platform> Machine<Plat> {
             let mut shared = scheduler.shared.lock();
             self.set_processor(None);
             scheduler.put_idle_machine(&mut shared, self);
-            to.assign(&mut shared, processor);
+            to.assign_to_locked(&mut shared, processor);
         }
         Plat::unpark_thread(to);
     }
 
     /// Assigns `processor` to this M, which waits for a P or is about to wait. The caller must unpark the M.
-    fn assign(&self, shared: &mut Shared<Plat>, processor: &'static Processor<Plat>) {
+    fn assign_to_locked(&self, shared: &mut Shared<Plat>, processor: &'static Processor<Plat>) {
         if self.locked.waits.swap(false, Ordering::Relaxed) {
             shared.idle_locked -= 1;
         }
@@ -283,7 +283,7 @@ pub(crate) fn ready_locked<Plat: Platform>(here: Option<&'static Machine<Plat>>,
     if let Some(to) = goroutine.locked_machine()
         && let Some(idle) = scheduler.take_idle_processor(&mut shared)
     {
-        to.assign(&mut shared, idle);
+        to.assign_to_locked(&mut shared, idle);
         drop(shared);
         Plat::unpark_thread(to);
         return;

@@ -30,7 +30,7 @@
 //! ```
 
 use crate::engine::current::CurrentGoroutine;
-use crate::engine::enqueue::enqueue_on;
+use crate::engine::enqueue::enqueue_next_on;
 use crate::engine::lock_os_thread::ready_locked;
 use crate::engine::sampling;
 #[cfg(not(gmp_loom))]
@@ -49,7 +49,7 @@ use crate::record::trace::EventKind;
 ///
 /// `commit` runs after the G's context has been saved, on another stack and pinned; it must be short. It makes the G
 /// known to the code that is to [`ready`] the G (for example, it unlocks the queue that contains the G) and returns
-/// `true`. If the commit returns `false`, the G continues. As soon as the G is known to other code, the G may run and
+/// `true`. If the commit returns `false`, the G is readied at once. As soon as the G is known to other code, the G may run and
 /// change its stack, even while the commit is still running: see the safety section of [`ready`]. Blocks; not callable
 /// from interrupts.
 ///
@@ -145,7 +145,7 @@ pub(crate) fn ready_pinned<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'s
         if crate::engine::loom_wait::ready(goroutine) {
             return;
         }
-        enqueue_on(machine, processor, goroutine);
+        enqueue_next_on(machine, processor, goroutine);
     }
 }
 

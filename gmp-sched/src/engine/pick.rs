@@ -10,7 +10,7 @@
 //! | 3 | `runnext`, then the local ring | `runqget` |
 //! | 4 | a batch from the global queue | `globrunqgetbatch` |
 //! | 5 | devices that are ready | `netpoll(0)` |
-//! | 6 | the other Ps: half of a ring, a due timer, `runnext` (see `steal`); an M begins to spin only if the number of spinning Ms is less than half the number of busy Ps | `stealWork` |
+//! | 6 | the other Ps: half of a ring and, in the last round, a due timer and `runnext` (see `steal`); an M begins to spin only if the number of spinning Ms is less than half the number of busy Ps | `stealWork` |
 //! | 7 | none: release the P, check everything once more, park the M (see `idle`) | `stopm` |
 //!
 //! - [`find_runnable`] takes all steps. It runs on g0 only.
@@ -18,7 +18,8 @@
 //!   comparison of two words shows whether steps 1 and 2 would find nothing ([`Processor::needs_slow_pick`]); without
 //!   [timer interrupts](Platform::TIMER_INTERRUPTS) [`pick_next`] also compares the earliest timer with the clock. If
 //!   step 1 or 2 might find a G, or if the local queue is empty, g0 takes all steps.
-//! - [`pick_event`] takes steps 1 and 5, for a wakeup preemption: the G of a timer or device displaces a running G.
+//! - [`pick_event`] takes steps 1 and 5, without the batch budget, for a wakeup preemption: the G of a timer or device
+//!   displaces a running G.
 //!
 //! A slow pick, by g0, is requested
 //!
@@ -30,8 +31,8 @@
 //! | a device is ready | the timer's interrupt handler (`preempt::tick`); `preempt`, when the device displaces no G yet |
 //! | the world is to stop | `stop_the_world` |
 //! | the G is locked to its M, which runs no other G | `lock_os_thread`; `yield_now`, when the locked G yields and continues |
-//! | a locked G is put on the list of locked Gs, and no P is idle | `lock_os_thread` |
-//! | a slice is over, where no interrupt preempts the G (threads) | sysmon, by a function of `slice`, which also requests step 2 |
+//! | a locked G is readied by an M with a P, and no P is idle | `lock_os_thread` |
+//! | a slice is over, where no interrupt preempts the G (threads) | sysmon, by a function of `slice`; the pick then takes step 2, too |
 //! | a trace is being taken: the slow pick records how each G leaves | `sampling` |
 //!
 //! Code of other files changes which G step 3 finds, but chooses none. It puts the G of `runnext` at the tail of the
@@ -161,7 +162,7 @@ fn must_pick<Plat: Platform>(machine: &Machine<Plat>, processor: &'static Proces
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// The G was among the due timers of the P: its timer is due, or it was put there because it has returned from a
-    /// call that blocks or was displaced before (see `put_among_due_timers`).
+    /// blocking call or was displaced before (see `put_among_due_timers`).
     Timer,
     /// The device that the G waits for is ready.
     Device,
@@ -190,7 +191,7 @@ fn poll_after_idleness<Plat: Platform>(
     machine: &'static Machine<Plat>,
     processor: &'static Processor<Plat>,
 ) -> Option<&'static Goroutine<Plat>> {
-    if !machine.stop_polling() {
+    if !machine.take_poll_duty() {
         return None;
     }
     let goroutine = poll_devices(pinned, machine.scheduler(), processor)?;

@@ -106,7 +106,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     #[doc(alias = "netpollBreak")]
     pub(crate) fn wake_poller(&'static self) {
         // Ordering: see "No raise is lost" above. Partners: the fences in `Machine::go_idle` and
-        // `Machine::stop_polling`.
+        // `Machine::take_poll_duty`.
         fence(Ordering::SeqCst);
         Plat::point(Site::DeviceSignal);
         if self.idle_processors.load(Ordering::Relaxed) != 0
@@ -142,7 +142,7 @@ impl<Plat: Platform> Machine<Plat> {
     /// Called by an M that has left the idle list, before it polls the signals. From now on no raise relies on this M.
     /// Returns whether a raise may have relied on it.
     #[inline(always)]
-    pub(crate) fn stop_polling(&self) -> bool {
+    pub(crate) fn take_poll_duty(&self) -> bool {
         if !self.will_poll.load(Ordering::Relaxed) {
             return false;
         }

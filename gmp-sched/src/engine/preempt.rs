@@ -1,14 +1,16 @@
 //! Preemption: what happens when a G has to give way.
 //!
-//! The platform calls this module at two moments. The handler of its timer interrupt calls [`tick`]. At a point where
-//! an interrupted G can be switched out, the platform calls [`give_way`], pinned once. (For a kernel,
-//! `interrupt_return` does this.) A G gives way when its slice is over (see `slice`), when the world is to stop, and
+//! The handler of the platform's timer interrupt calls [`tick`]. At a point where an interrupted G can be switched out,
+//! the platform calls [`give_way`], pinned once. (For a kernel, `interrupt_return` does this.) In addition, a kernel calls
+//! [`first_tick`] when it switches to the thread of an M, and [`must_give_way`] when another CPU has asked for a
+//! preemption by an interrupt. A G gives way when its slice is over (see `slice`), when the world is to stop, and
 //! when another G displaces it.
 //!
 //! # Displacement (wakeup preemption)
 //!
-//! A G whose timer is due does not wait for the slice to end: it displaces the running G. So does a G whose device is
-//! ready, and a G that returns from a call that blocks and finds no P (see `syscall`). The displaced G goes to
+//! A G whose timer is due does not wait for the slice to end: it displaces the running G, if the platform has timer
+//! interrupts. So does a G whose device is ready, and a G that returns from a blocking call and finds no P (see
+//! `syscall`). The displaced G goes to
 //! `runnext`, so it usually runs next, and the two Gs share the slice. After a displacement, and after a batch of due
 //! timers, the P runs undisturbed for a while ([`Platform::undisturbed`]). So the number of displacements in a slice is
 //! bounded, and each G makes progress. (The beginning of a slice does not start an undisturbed time. Otherwise a timer
@@ -141,7 +143,7 @@ pub(crate) fn gives_way_to_others<Plat: Platform>(scheduler: &Scheduler<Plat>, p
 pub fn give_way<Plat: Platform>(pinned: Pinned<Plat>) -> Pinned<Plat> {
     Plat::assert_pinned_once();
     let Some(machine) = pinned.try_machine() else { return pinned };
-    // On g0 there is no G that could give way. In a system call whose P was taken, no other G could run on this M.
+    // On g0 there is no G that could give way. In a system call, no other G could run on this M.
     let (Some(me), Some(processor)) = (machine.current_goroutine(), machine.processor()) else { return pinned };
     if me.status() != Status::Running {
         return pinned;
@@ -156,7 +158,8 @@ pub fn give_way<Plat: Platform>(pinned: Pinned<Plat>) -> Pinned<Plat> {
     displace_for_events(caller)
 }
 
-/// Called when the slice is over. The calling G goes to the tail of the global queue. Go: `gopreempt_m`.
+/// Called when the slice is over. The calling G goes to the tail of the global queue or, if it is locked, to the list of
+/// locked Gs. Go: `gopreempt_m`.
 #[doc(alias = "gopreempt_m")]
 fn preempt<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;

@@ -17,8 +17,8 @@
 //!
 //! A slice continues during a system call. If the slice ends during the call, the G gives way when the call ends,
 //! unless sysmon has taken the P before. Where there are no timer interrupts ([`Platform::TIMER_INTERRUPTS`]), sysmon
-//! checks in place of the handler, and a slice that is over ends when a G leaves: see [`end_inherited_slice`] and
-//! [`begin_next_slice`].
+//! checks in place of the handler. There a slice that is over ends when the G leaves or returns from a system call: see
+//! [`end_inherited_slice`] and [`begin_next_slice`].
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
@@ -65,7 +65,7 @@ impl<Plat: Platform> Processor<Plat> {
         self.slice.ends.store(NONE, Ordering::Relaxed);
     }
 
-    /// Records that a G whose timer was due begins to run. This G shares the current slice if a displaced G is to
+    /// Records that a G whose timer was due is to run. This G shares the current slice if a displaced G is to
     /// continue that slice. Otherwise it begins a slice of its own.
     pub(crate) fn begin_due(&self) {
         let is_shared = self.slice.seen.load(Ordering::Relaxed) == self.tick()
@@ -97,6 +97,7 @@ impl<Plat: Platform> Processor<Plat> {
             if let Some(next) = self.queue.pop_next() {
                 put_last(scheduler, self, next);
             }
+            // The next pick from a queue advances the tick.
             self.slice.begin(tick + 1, now);
         }
         // The mark that the slice is over is cleared last, because the timer's interrupt handler may set it again until
@@ -116,7 +117,7 @@ impl<Plat: Platform> Processor<Plat> {
     }
 }
 
-/// Called when a G leaves for g0. On platforms on which interrupts preempt Gs, does nothing. On other platforms, if the
+/// Called when a G leaves for g0, because a slow pick is requested. On platforms on which interrupts preempt Gs, does nothing. On other platforms, if the
 /// slice of the leaving G is over, the G in `runnext` does not inherit that slice, but goes to the tail of the ring. So
 /// the Gs of the ring run first, as after a preemption. If the ring is empty, Gs are stolen from another P before that.
 /// Then g0 calls [`begin_next_slice`].
@@ -129,7 +130,8 @@ pub(crate) fn end_inherited_slice<Plat: Platform>(pinned: &Pinned<Plat>, process
 
 /// Called on g0 before each pick. On platforms on which interrupts preempt Gs, does nothing. On other platforms, if the
 /// slice of the G that has left is over, begins a new slice: the G in `runnext`, if there is one, goes to the tail of the
-/// ring, the mark that the slice is over is cleared, and the pick checks the global queue before the local one.
+/// ring, the mark that the slice is over is cleared, and the pick checks the global queue before the local one. (If
+/// [`end_inherited_slice`] has stolen Gs, the theft has begun a new slice already.)
 ///
 /// A G may be in `runnext` although [`end_inherited_slice`] has emptied it, because the commit of the leaving G may have
 /// readied a G. If that G inherited the slice, two Gs that ready each other in their commits would starve the ring.

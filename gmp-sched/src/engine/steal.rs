@@ -117,8 +117,8 @@ fn steal_from<Plat: Platform>(
     found
 }
 
-/// Records that `processor` has stolen the G `found`, which begins a slice of its own when it runs. The other stolen Gs
-/// are in the ring, which was empty before.
+/// Records that `processor` has stolen the G `found`, and begins a slice for this G. The other stolen Gs are in the ring,
+/// which was empty before.
 fn note_theft<Plat: Platform>(
     processor: &'static Processor<Plat>,
     victim: &'static Processor<Plat>,

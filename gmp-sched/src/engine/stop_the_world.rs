@@ -261,7 +261,7 @@ impl<Plat: Platform> Scheduler<Plat> {
                     ProcessorStatus::StoppedInSyscall => processor.status.set(ProcessorStatus::Syscall),
                     ProcessorStatus::Stopped if processor.has_work() => {
                         processor.status.set(ProcessorStatus::Running);
-                        Plat::unpark_thread(self.assign(&mut shared, processor, Assignment::Run));
+                        Plat::unpark_thread(self.assign_to_idle(&mut shared, processor, Assignment::Run));
                     }
                     ProcessorStatus::Stopped => self.put_idle_processor(&mut shared, processor),
                     _ => {}

@@ -183,6 +183,7 @@ pub(crate) fn leave_forever<Plat: Platform, F: FnOnce(&Pinned<Plat>, &'static Go
 pub(crate) fn execute<Plat: Platform>(pinned: Pinned<Plat>, next: &'static Goroutine<Plat>) -> Pinned<Plat> {
     let machine = pinned.machine();
     if let Some(dead) = machine.held_processor().free.last() {
+        // A new G runs on the stack that was used last, because that stack is in the caches.
         exchange_stacks(dead, next);
     }
     let to = set_running(machine, next, Some(next));

@@ -9,7 +9,7 @@
 //! returned a guard object instead, the G could leak the guard and continue without a P.
 //!
 //! On return the G takes its old P back if no other M took it, or else an idle P. If no P is idle, the G goes to the
-//! global queue and its M to the idle list. But a G that returns from a call that blocks does not wait for the end of a
+//! global queue and its M to the idle list. But a G that returns from a blocking call does not wait for the end of a
 //! slice: it displaces the G that runs on its old P, or on another P. It is put among the due timers of that P, so it
 //! runs as early as a G whose timer is due. `due_timers` and `preempt` say how the other Gs get their share. (If the
 //! platform has no timer interrupts, or if the G is locked to its M, the G goes to the global queue instead.) Outside
@@ -56,7 +56,7 @@ use crate::record::trace::EventKind;
 /// Entering costs a few stores; the P is taken away only if sysmon finds that the call lasts. During the call the G
 /// stays on its M, and must not spawn, yield or park. The G is not pinned, so where Ms are kernel threads, another
 /// thread may take the CPU from a call that computes for long. On threads of a host the call may block the thread,
-/// because sysmon runs at regular intervals. In a kernel the call must not block its thread; [`blocking`] is for calls
+/// because sysmon checks at least every 10 ms. In a kernel the call must not block its thread; [`blocking`] is for calls
 /// that do. The reason is that in a kernel only the timer interrupts of CPUs that run a thread wake sysmon. If the
 /// thread blocked and its CPU halted, perhaps no such interrupt would come, and the P would stay unused.
 ///
@@ -158,7 +158,7 @@ pub(crate) fn enter_syscall<Plat: Platform>() -> Syscall<Plat> {
     machine.old_processor.store(Some(processor), Ordering::Relaxed);
     machine.set_processor(None);
     Plat::point(Site::Syscall);
-    // From here on another M may claim the P by its status word. The timekeeper need not learn of the timers of this P
+    // From here on sysmon, or the M that stops the world, may claim the P by its status word. The timekeeper need not learn of the timers of this P
     // now; see `timekeeper`.
     processor.status.set(ProcessorStatus::Syscall);
     drop(pinned);

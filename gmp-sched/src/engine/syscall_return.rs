@@ -1,6 +1,6 @@
 //! The return from a system call: which P the G gets, and where the G goes if there is none.
 //!
-//! [`take_processor_back`] is the fast path. If it finds no P, the G leaves its M, and a commit on g0 makes the G
+//! [`take_processor_back`] takes the old P or an idle one. If there is none, the G leaves its M, and a commit on g0 makes the G
 //! runnable again: [`requeue_without_processor`] or [`requeue_to_displace`].
 
 use crate::base::atomic::{Ordering, fence};
@@ -68,7 +68,8 @@ pub(crate) fn requeue_to_displace<Plat: Platform>(pinned: &Pinned<Plat>, gorouti
 }
 
 /// Makes `goroutine` runnable, and puts it among the due timers of the P that `displace` returns, or on the global
-/// queue if `displace` returns `None`. This M, which had no P, becomes idle unless it gets its old P back. Runs on g0.
+/// queue if `displace` returns `None`. This M, which had no P, becomes
+/// idle unless it gets its old P back; if the G is locked to it, it waits for a P to run the G. Runs on g0.
 pub(crate) fn requeue<Plat: Platform>(
     pinned: &Pinned<Plat>,
     goroutine: &'static Goroutine<Plat>,

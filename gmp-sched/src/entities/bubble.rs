@@ -85,7 +85,7 @@ impl<Plat: Platform> BubbleRef<Plat> {
         self.bubble.map_or_else(Plat::now, Bubble::now)
     }
 
-    /// Whether there is a bubble.
+    /// Whether this refers to a bubble. Compares only the id.
     pub(crate) fn is_some(&self) -> bool {
         self.id != NO_BUBBLE
     }

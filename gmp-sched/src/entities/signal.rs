@@ -50,8 +50,8 @@ impl<Plat: Platform> Default for Signal<Plat> {
 
 /// The raised signals, and the number of Gs that wait for a signal.
 pub(crate) struct SignalList<Plat: Platform> {
-    /// A lock-free stack of the raised signals. Any thread may push a signal, and an M takes all signals at once, so
-    /// there is no ABA problem.
+    /// A lock-free stack of the raised signals. Any thread may push a signal, and an M or sysmon takes all signals
+    /// at once, so there is no ABA problem.
     pub(crate) ready: AtomicRef<Signal<Plat>>,
     pub(crate) waiting: AtomicUsize,
 }

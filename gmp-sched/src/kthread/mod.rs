@@ -202,6 +202,7 @@ impl<C: Cpu> Threads<C> {
     ///
     /// There is no memory for a timing wheel.
     #[must_use]
+    #[track_caller]
     pub fn new(cpus: usize) -> &'static Self {
         let state = |_| CpuState {
             ready: InterruptLock::new(List::new()),

@@ -289,7 +289,7 @@ impl Setting {
     pub(super) fn busy_machine(&self) -> &'static Machine<Model> {
         let mut shared = self.scheduler.shared.lock();
         let processor = self.scheduler.take_idle_processor(&mut shared).expect("a P is idle");
-        let machine = self.scheduler.assign(&mut shared, processor, Assignment::Run);
+        let machine = self.scheduler.assign_to_idle(&mut shared, processor, Assignment::Run);
         machine.assigned_processor.store(None, Ordering::Relaxed);
         machine.set_processor(Some(processor));
         machine

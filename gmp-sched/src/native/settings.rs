@@ -41,9 +41,9 @@ pub(super) fn poisons_dead_stacks() -> bool {
     IS_POISONING.load(Ordering::Relaxed) != 0
 }
 
-/// Makes all schedulers of this process poison the stacks of Gs that have ended: a stack is overwritten with a pattern
-/// when it goes to a free list. If the pattern has changed when the stack is used again, the process ends with a
-/// message. Use this to find code that uses the stack of a G that has ended.
+/// Makes all schedulers of this process poison the stacks of Gs that have ended: the upper 32 KiB of a stack of the
+/// standard size are overwritten with a pattern when the stack goes to a free list. If the pattern has changed when the
+/// stack is used again, the process ends with a message. Use this to find code that uses the stack of a G that has ended.
 ///
 /// Has no effect in a build of this crate without debug assertions. Callable from any thread; does not block.
 ///

@@ -230,8 +230,8 @@ fn install_trampoline(page: PhysAddr) -> &'static Data {
         stack_count: u32::try_from(stacks.len()).expect("few"),
         ticket: AtomicU32::new(0),
     };
-    // SAFETY: the address is inside the copy and aligned (`trampoline.s`). No CPU has started, so nothing else accesses
-    // the copy.
+    // SAFETY: the address is aligned (`trampoline.s`), and the value is inside the page of the copy. No other CPU has
+    // started, so nothing else accesses the page.
     unsafe { data.write(contents) };
     // SAFETY: the data was written above and is never freed. From now on only the field `ticket` changes, which is
     // atomic.

@@ -180,8 +180,8 @@ fn end(
     let number = u32::try_from(this.index()).expect("few CPUs");
     match ENDING.compare_exchange(NOBODY, number, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => {}
-        // This CPU has panicked again while it reports its first panic. The second panic is not described, because
-        // describing it could panic, too.
+        // This CPU has panicked or raised an exception while it reports its first failure. The second failure is not
+        // described, because describing it could fail, too.
         Err(first) if first == number => {
             let _ = Emergency::new().write_str("panic while panicking\n");
             debug_exit::end_qemu(status);

@@ -131,7 +131,8 @@ pub enum SetupError {
     Pci(PciError),
     /// The device does not support virtio 1, or its configuration makes no sense.
     NotVirtio,
-    /// The device refused the features, the queue or its interrupt vector, or has not confirmed a reset.
+    /// The device lacks or refuses a feature, has no queue that the driver can use, refused the interrupt vector of the
+    /// queue, or has not confirmed a reset.
     Refused,
 }
 

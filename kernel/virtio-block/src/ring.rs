@@ -41,7 +41,7 @@ use crate::protocol::INDIRECT;
 
 /// The largest number of entries of a queue.
 pub(crate) const MAX_ENTRIES: usize = 256;
-/// The smallest number of entries of a queue.
+/// A device whose queue has fewer entries than this is refused.
 const MIN_ENTRIES: usize = 16;
 /// In a queue without indirect descriptors, this number of entries is available for each buffer. A request with one
 /// buffer takes two entries: for the piece that the device reads, and for the piece that it writes. Each further buffer

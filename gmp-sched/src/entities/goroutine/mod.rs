@@ -271,7 +271,8 @@ impl<Plat: Platform> Goroutine<Plat> {
     }
 }
 
-/// A G can wait for another G: for the other G's end, or, if the other G is a coroutine, for its next value.
+/// A G can wait for another G: for its end; for its next value, if it is a coroutine; or, in a coroutine, for the outer G to
+/// ask for the next value.
 impl<Plat: Platform> Awaited for Goroutine<Plat> {
     /// Whether this G is in the bubble of the calling G. The answer holds until the wait ends: this G leaves its bubble
     /// only when it ends, and its end also ends the wait.

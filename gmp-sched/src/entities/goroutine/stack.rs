@@ -1,4 +1,4 @@
-//! The stack of a G, as addresses.
+//! The stack of a G, as addresses. (`engine::free_slots` allocates stacks.)
 
 use core::ops::Range;
 

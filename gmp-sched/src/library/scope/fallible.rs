@@ -1,4 +1,4 @@
-//! Scopes whose children may fail. The first error cancels all children.
+//! Scopes whose children may fail. The first error cancels the context of the scope.
 
 use core::fmt;
 

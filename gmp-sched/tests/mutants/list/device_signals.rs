@@ -271,17 +271,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/pick.rs",
         "an M that was idle and finds other work forgets the raise that relies on it",
         "poll_after_idleness(pinned, machine, processor).or_else(|| next_due(pinned, processor))",
-        "(machine.stop_polling() && false).then(|| poll_after_idleness(pinned, machine, processor)).flatten()
+        "(machine.take_poll_duty() && false).then(|| poll_after_idleness(pinned, machine, processor)).flatten()
             .or_else(|| next_due(pinned, processor))",
         Model("pollers::raise_against_a_parked_m_that_is_assigned_a_p"),
     ),
     mutant(
         "engine/machines.rs",
         "an M that ends forgets the raise that relies on it",
-        "        if self.stop_polling() && scheduler.signals.is_ready() {
+        "        if self.take_poll_duty() && scheduler.signals.is_ready() {
             scheduler.wake_poller();
         }",
-        "        self.stop_polling();",
+        "        self.take_poll_duty();",
         Model("pollers::raise_against_an_m_that_ends"),
     ),
     mutant(

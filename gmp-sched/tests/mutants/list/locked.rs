@@ -7,10 +7,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/lock_os_thread.rs",
         "the M of a locked G that another M has found is not unparked",
-        "            to.assign(&mut shared, processor);
+        "            to.assign_to_locked(&mut shared, processor);
         }
         Plat::unpark_thread(to);",
-        "            to.assign(&mut shared, processor);
+        "            to.assign_to_locked(&mut shared, processor);
         }",
         Model("locked::locked_g_that_yields_is_found_by_another_m"),
     ),
@@ -18,8 +18,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/lock_os_thread.rs",
         "an M that hands its P to the M of a locked G is not put on the idle list",
         "            scheduler.put_idle_machine(&mut shared, self);
-            to.assign(&mut shared, processor);",
-        "            to.assign(&mut shared, processor);",
+            to.assign_to_locked(&mut shared, processor);",
+        "            to.assign_to_locked(&mut shared, processor);",
         Model("locked::locked_g_that_returns_from_a_system_call_is_found_by_another_m"),
     ),
     mutant(
