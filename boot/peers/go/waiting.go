@@ -132,8 +132,13 @@ func parked(int) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	end := make(chan struct{})
+	var ended sync.WaitGroup
+	ended.Add(count)
 	for i := 0; i < count; i++ {
-		go func() { <-end }()
+		go func() {
+			<-end
+			ended.Done()
+		}()
 	}
 	for i := 0; i < 10; i++ {
 		runtime.Gosched()
@@ -142,4 +147,5 @@ func parked(int) {
 	runtime.ReadMemStats(&after)
 	report("bytes_per_parked_g", float64(after.Sys-before.Sys)/count, "B")
 	close(end)
+	ended.Wait()
 }

@@ -62,11 +62,17 @@ pub(super) fn ping_pong_places() {
 
 /// Measures how much memory a G takes while it waits to receive from a channel.
 pub(super) fn parked() {
+    static ENDED: WaitGroup = WaitGroup::new();
     let Some(before) = memory_in_use() else { return };
     let (sender, receiver) = channel::<bool>(0);
+    ENDED.add(PARKED as u32);
     for _ in 0..PARKED {
         let receiver = receiver.clone();
-        go(move || receiver.recv().is_err()).detach();
+        go(move || {
+            assert!(receiver.recv().is_err(), "nothing is sent");
+            ENDED.done();
+        })
+        .detach();
     }
     for _ in 0..10 {
         yield_now();
@@ -75,4 +81,6 @@ pub(super) fn parked() {
     let after = memory_in_use().unwrap_or(before);
     report("bytes_per_parked_g", after.saturating_sub(before) as f64 / PARKED as f64, "B");
     drop(sender);
+    // The next measurement must not run beside these Gs, or beside the release of their stacks.
+    ENDED.wait();
 }
