@@ -22,6 +22,11 @@ impl Points for NoPoints {}
 assert_not_impl_any!(RunQueue<Cell<u32>, NoPoints>: Send, Sync);
 assert_impl_all!(RunQueue<u32, NoPoints>: Send, Sync);
 
+/// The share of a ring that the thieves of these tests take: half of the ring, rounded up.
+fn half(length: u32) -> u32 {
+    length - length / 2
+}
+
 /// The tests push references to the entries of this array.
 static ITEMS: [u8; 1 << 16] = [0; 1 << 16];
 
@@ -135,7 +140,7 @@ fn check_against_model<const CAPACITY: usize>(steps: &[Step]) {
                 let with_next = matches!(step, Step::StealWithNext);
                 let thief = RunQueue::<u8, NoPoints, CAPACITY>::new();
                 // The last stolen element is returned. The others are in the thief's ring in order.
-                let last = queue.steal_into(&thief, queue.next().filter(|_| with_next)).map(number);
+                let last = queue.steal_into(&thief, half, queue.next().filter(|_| with_next)).map(number);
                 let mut stolen = Vec::new();
                 while let Some((item, _)) = thief.pop(true) {
                     stolen.push(number(item));
@@ -188,7 +193,7 @@ fn every_element_is_taken_once_among_threads() {
                 let mut taken = Vec::new();
                 loop {
                     let finished = done.load(Ordering::Acquire);
-                    let last = victim.steal_into(&own, victim.next());
+                    let last = victim.steal_into(&own, half, victim.next());
                     taken.extend(last.map(number));
                     while let Some((item, _)) = own.pop(true) {
                         taken.push(number(item));

@@ -219,17 +219,17 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
 
 /// The thief's side: any M that holds another P may call these functions.
 impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
-    /// Moves the older half (rounded up) of this ring to the ring of `thief`, which the caller owns and which must be
-    /// empty. The last stolen element is not put into that ring: this function returns it, for the caller to run. Go:
-    /// `runqsteal`.
+    /// Moves the oldest elements of this ring to the ring of `thief`, which the caller owns and which must be empty.
+    /// `share` returns how many of the elements to move; its argument is the length of this ring. The last stolen element
+    /// is not put into the thief's ring: this function returns it, for the caller to run. Go: `runqsteal`.
     ///
     /// If this ring is empty, takes the element in `runnext` instead, but only if that element is `seen`. Before the
     /// call, the caller has read `seen` by [`next`](Self::next), and has then waited for a moment if the owner was
     /// likely to run that element itself. Returns `None` if nothing was stolen.
-    pub fn steal_into(&self, thief: &Self, seen: Option<&'static T>) -> Option<&'static T> {
+    pub fn steal_into(&self, thief: &Self, share: impl Fn(u32) -> u32, seen: Option<&'static T>) -> Option<&'static T> {
         // Ordering: Relaxed, because only the owner of `thief`, which is the caller, writes the `tail` of `thief`.
         let base = thief.tail.load(Ordering::Relaxed);
-        let stolen = self.copy_half(thief, base);
+        let stolen = self.grab(thief, share, base);
         if stolen == 0 {
             return seen.filter(|seen| self.take_next(seen));
         }
@@ -243,9 +243,10 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         last
     }
 
-    /// Copies the older half (rounded up) of the ring into the slots of `thief`, starting at index `base`, and takes
-    /// these elements by moving `head`. Returns how many it took. Go: `runqgrab`.
-    fn copy_half(&self, thief: &Self, base: u32) -> u32 {
+    /// Copies the oldest elements of the ring, as many as `share` returns, into the slots of `thief`, starting at index
+    /// `base`. Takes these elements by moving `head`. Returns how many it took. Go: `runqgrab`.
+    #[doc(alias = "runqgrab")]
+    fn grab(&self, thief: &Self, share: impl Fn(u32) -> u32, base: u32) -> u32 {
         loop {
             S::point(Site::RunQueue);
             // Ordering: Acquire keeps the load of `tail` after this load. Partner: the Release of `head` by which other
@@ -255,24 +256,24 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
             // written.
             let tail = self.tail.load(Ordering::Acquire);
             let length = tail.wrapping_sub(head);
-            let half = length - length / 2;
-            if half == 0 {
-                return 0;
-            }
-            if half > Self::SIZE / 2 {
+            if length > Self::SIZE {
                 // Between the two loads, other thieves took elements and the owner pushed new ones, so `tail - head` is
                 // larger than the ring. Copying so many elements could overrun the thief's ring. Start again.
                 continue;
             }
-            for offset in 0..half {
+            let count = share(length).min(length);
+            if count == 0 {
+                return 0;
+            }
+            for offset in 0..count {
                 let item = self.slot(head.wrapping_add(offset)).load(Ordering::Relaxed);
                 thief.slot(base.wrapping_add(offset)).store(item, Ordering::Relaxed);
             }
             S::point(Site::RunQueue);
             // Ordering: Release keeps the reads of the slots before this exchange. Partner: the Acquire load of `head`
             // in `push_back`.
-            if self.head.compare_exchange(head, head.wrapping_add(half), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                return half;
+            if self.head.compare_exchange(head, head.wrapping_add(count), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return count;
             }
         }
     }

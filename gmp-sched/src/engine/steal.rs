@@ -1,8 +1,7 @@
 //! Work stealing: an M without work visits the other Ps in random order and takes half of the first ring that is not
 //! empty.
 //!
-//! This file decides from whom a G is stolen, and when. How many Gs are stolen at once is decided by `copy_half` in
-//! [`base::run_queue`](crate::base::run_queue).
+//! This file decides from whom Gs are stolen, when, and how many at once.
 //! [`RunQueue::steal_into`](crate::base::run_queue::RunQueue::steal_into) puts all stolen Gs except the last one into
 //! the thief's own ring, and returns the last one. The G that [`steal`] returns runs at once. The callers of
 //! [`steal_at_once`] and [`steal_due`] have another G to run, so they put the returned G at the tail of the ring, too.
@@ -20,6 +19,12 @@ use crate::record::trace::EventKind;
 
 /// How many times a thief visits all Ps before its last round. Go: `stealTries`, which counts the last round, too.
 const EARLY_ROUNDS: u32 = 3;
+
+/// Returns how many of the `length` Gs in a victim's ring a thief takes at once: half of them, rounded up. Go: `n - n/2` in
+/// `runqgrab`.
+pub(crate) fn share(length: u32) -> u32 {
+    length - length / 2
+}
 
 /// How long a thief leaves the G in a victim's `runnext` to the victim, which is likely to run that G in a moment.
 /// Go: `usleep(3)`.
@@ -70,7 +75,7 @@ pub(crate) fn steal_at_once<Plat: Platform>(
         .filter(|victim| !core::ptr::eq(*victim, processor) && victim.status() != ProcessorStatus::Idle);
     let found = victims.find_map(|victim| {
         let next = victim.is_slice_over().then(|| victim.queue.next()).flatten();
-        let found = victim.queue.steal_into(&processor.queue, next)?;
+        let found = victim.queue.steal_into(&processor.queue, share, next)?;
         note_theft(processor, victim, found);
         Some(found)
     })?;
@@ -107,7 +112,7 @@ fn steal_from<Plat: Platform>(
     if victim.status() == ProcessorStatus::Idle {
         return None;
     }
-    let mut found = victim.queue.steal_into(&processor.queue, None);
+    let mut found = victim.queue.steal_into(&processor.queue, share, None);
     if found.is_none() && last {
         found = steal_after_grace(processor, victim);
     }
@@ -140,7 +145,7 @@ fn steal_after_grace<Plat: Platform>(
     for _ in 0..Plat::repetitions(GRACES) {
         let seen = victim.queue.next()?;
         Plat::linger(RUN_NEXT_GRACE);
-        let found = victim.queue.steal_into(&processor.queue, Some(seen));
+        let found = victim.queue.steal_into(&processor.queue, share, Some(seen));
         if found.is_some() {
             return found;
         }

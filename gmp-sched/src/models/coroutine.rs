@@ -10,6 +10,7 @@ use crate::base::instant::Instant;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::enqueue::requeue_last;
 use crate::engine::park::ready_pinned;
+use crate::engine::steal::share;
 use crate::engine::switch::set_running;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
@@ -148,7 +149,7 @@ impl Scene {
     /// Steals and runs a G that was readied on the other M, if there is one.
     fn steal(&self, pinned: &Pinned<Model>, from: &'static Machine<Model>) {
         let queue = &from.held_processor().queue;
-        if let Some(next) = queue.steal_into(&pinned.processor().queue, queue.next()) {
+        if let Some(next) = queue.steal_into(&pinned.processor().queue, share, queue.next()) {
             self.run(pinned, next);
         }
     }

@@ -15,6 +15,7 @@ use crate::base::instant::Instant;
 use crate::base::points::{Points, Site};
 use crate::engine::device_signals::{Found, Signal};
 use crate::engine::due_timers::take_due;
+use crate::engine::steal::share;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
@@ -389,7 +390,7 @@ fn raise_of_a_signal_that_was_just_polled_is_kept() {
         let thief = (first.clone(), second.clone(), stolen.clone());
         let steal = spawn_as(steals, move |pinned| {
             let own = &pinned.processor().queue;
-            if let Some(goroutine) = queue.steal_into(own, queue.next()) {
+            if let Some(goroutine) = queue.steal_into(own, share, queue.next()) {
                 own.push_next(goroutine);
             }
             let Some((goroutine, _)) = own.pop(true) else { return };

@@ -7,6 +7,7 @@ use super::checked::Checked;
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::base::instant::Instant;
+use crate::engine::steal::share;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
@@ -143,7 +144,7 @@ fn waiter_against_the_end_of_its_g() {
                 return take(pinned, goroutine, stacks);
             }
             let queue = &runs_on.held_processor().queue;
-            if queue.steal_into(&pinned.processor().queue, queue.next()).is_some() {
+            if queue.steal_into(&pinned.processor().queue, share, queue.next()).is_some() {
                 stacks.waiter.used();
                 stacks.woken.used();
                 take(pinned, goroutine, stacks);

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use super::checked::Checked;
 use super::{LoomPoints, explore};
 use crate::base::run_queue::RunQueue;
+use crate::engine::steal::share;
 
 type Queue = RunQueue<Item, LoomPoints, 4>;
 
@@ -55,7 +56,7 @@ impl Taken {
 fn steal_all(victim: &Queue, with_next: bool) -> Taken {
     let own = Queue::new();
     let mut taken = Taken::default();
-    if let Some(item) = victim.steal_into(&own, victim.next().filter(|_| with_next)) {
+    if let Some(item) = victim.steal_into(&own, share, victim.next().filter(|_| with_next)) {
         taken.take(item);
     }
     while taken.pop(&own) {}
@@ -133,7 +134,7 @@ fn thief_is_stolen_from_while_it_steals() {
         let (victim, own) = (queue.clone(), middle.clone());
         let robbed = loom::thread::spawn(move || {
             let mut taken = Taken::default();
-            if let Some(item) = victim.steal_into(&own, None) {
+            if let Some(item) = victim.steal_into(&own, share, None) {
                 taken.take(item);
             }
             while taken.pop(&own) {}

@@ -8,6 +8,7 @@ use super::checked::Checked;
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::base::instant::Instant;
+use crate::engine::steal::share;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::{ParkedStatus, Status};
@@ -146,7 +147,7 @@ fn child_is_counted_before_it_can_end() {
         let steals = scene.clone();
         let thief = spawn_as(other, move |pinned| {
             let queue = &here.held_processor().queue;
-            if let Some(stolen) = queue.steal_into(&pinned.processor().queue, queue.next()) {
+            if let Some(stolen) = queue.steal_into(&pinned.processor().queue, share, queue.next()) {
                 steals.run(pinned, stolen);
             }
         });

@@ -10,6 +10,7 @@ use crate::base::points::{Points, Site};
 use crate::engine::arm_timers::arm;
 use crate::engine::park::ready_pinned;
 use crate::engine::pick::find_runnable;
+use crate::engine::steal::share;
 use crate::engine::syscall::{enter_blocking, enter_syscall};
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::machine::Machine;
@@ -151,7 +152,7 @@ fn against_an_m_that_is_assigned_another_p(
         let victim = leaving.held_processor();
         let steals = spawn_as(thief, move |pinned| {
             Model::point(Site::RunQueue);
-            if let Some(stolen) = victim.queue.steal_into(&pinned.processor().queue, victim.queue.next()) {
+            if let Some(stolen) = victim.queue.steal_into(&pinned.processor().queue, share, victim.queue.next()) {
                 stolen.set_status(Status::Running);
                 thief.set_current(Some(stolen));
             }

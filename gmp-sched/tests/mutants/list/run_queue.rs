@@ -138,30 +138,30 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "base/run_queue.rs",
         "a thief claims elements without a compare-exchange",
-        "            if self.head.compare_exchange(head, head.wrapping_add(half), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                return half;
+        "            if self.head.compare_exchange(head, head.wrapping_add(count), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return count;
             }",
-        "            self.head.store(head.wrapping_add(half), Ordering::Release);
-            return half;",
+        "            self.head.store(head.wrapping_add(count), Ordering::Release);
+            return count;",
         Model("run_queue::two_thieves"),
     ),
     mutant(
         "base/run_queue.rs",
         "a thief copies the elements after its claim",
-        "            for offset in 0..half {
+        "            for offset in 0..count {
                 let item = self.slot(head.wrapping_add(offset)).load(Ordering::Relaxed);
                 thief.slot(base.wrapping_add(offset)).store(item, Ordering::Relaxed);
             }
             S::point(Site::RunQueue);
-            if self.head.compare_exchange(head, head.wrapping_add(half), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                return half;
+            if self.head.compare_exchange(head, head.wrapping_add(count), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                return count;
             }",
-        "            if self.head.compare_exchange(head, head.wrapping_add(half), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                for offset in 0..half {
+        "            if self.head.compare_exchange(head, head.wrapping_add(count), Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                for offset in 0..count {
                     let item = self.slot(head.wrapping_add(offset)).load(Ordering::Relaxed);
                     thief.slot(base.wrapping_add(offset)).store(item, Ordering::Relaxed);
                 }
-                return half;
+                return count;
             }",
         Model("run_queue::owner_wraps"),
     ),
@@ -175,7 +175,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "base/run_queue.rs",
         "a thief uses a head and a tail of different moments",
-        "            if half > Self::SIZE / 2 {",
+        "            if length > Self::SIZE {",
         "            if false {",
         Nobody(
             "the thief's claim fails, because the head has moved. Until then the thief has written only to unused \
