@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::entered::THREADS;
 use crate::panics::panic_of as message;
+use gmp_sched::chan::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
 use gmp_sched::native::{
     self, Barrier, Condvar, Context, JoinHandle, Limit, Mutex, Semaphore, Ticker, Timer, WaitGroup, after_func,
     channel, go, now, pull, sleep, synctest, yield_now,
@@ -391,4 +392,20 @@ fn notifying_a_bubble_from_outside_panics() {
     let wait = |(mutex, changed): &Condition| changed.wait(&mut mutex.lock());
     assert_end_from_outside_panics(new, wait, |(_, changed)| _ = changed.notify_one(), 2);
     assert_end_from_outside_panics(new, wait, |(_, changed)| _ = changed.notify_all(), 1);
+}
+
+/// A closed channel cannot be used in any way that would involve the bubble. So callers outside of the bubble get the same
+/// answers as callers inside.
+#[test]
+fn closed_channel_of_a_bubble_reports_its_end_outside() {
+    THREADS.run(1, || {
+        let receiver = synctest::test(|| channel::<u8>(1).1);
+        assert_eq!(receiver.recv(), Err(RecvError));
+        assert_eq!(receiver.try_recv(), Err(TryRecvError::Closed));
+        assert_eq!(receiver.recv_timeout(HOUR), Err(RecvTimeoutError::Closed));
+        let sender = synctest::test(|| channel::<u8>(1).0);
+        assert_eq!(sender.send(1), Err(SendError(1)));
+        assert_eq!(sender.try_send(2), Err(TrySendError::Closed(2)));
+        assert_eq!(sender.send_timeout(3, HOUR), Err(SendTimeoutError::Closed(3)));
+    });
 }
