@@ -1,5 +1,5 @@
-//! Makes a timeline of a trace that is in a file: `cargo run -- timeline TRACE FILE`. A program on threads writes such a
-//! file if the environment variable `GMP_TRACE` names it.
+//! Makes a timeline of a trace that is in a file: `cargo run -- timeline TRACE FILE`. A program on threads writes such
+//! a file if the environment variable `GMP_TRACE` names it.
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -107,8 +107,8 @@ fn wait(program: &mut Child, deadline: Option<Instant>) -> io::Result<Option<Exi
 /// Waits until the program has ended, and returns its status.
 fn reap(program: &mut Child) -> io::Result<ExitStatus> {
     await_end(program);
-    // The id is free when the program has been waited for, and another process may get it. So the id leaves the set in the
-    // same critical section. Otherwise `kill_all` could end that other process.
+    // The id is free when the program has been waited for, and another process may get it. So the id leaves the set in
+    // the same critical section. Otherwise `kill_all` could end that other process.
     let mut running = running();
     running.remove(&program.id().cast_signed());
     program.wait()

@@ -133,8 +133,8 @@ impl Process {
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
         await_end(&self.child);
         let status = {
-            // The id is free when the process has been waited for, and another process may get it. So the id leaves the map
-            // in the same critical section. Otherwise a signal could end that other process.
+            // The id is free when the process has been waited for, and another process may get it. So the id leaves the
+            // map in the same critical section. Otherwise a signal could end that other process.
             let mut running = running();
             running.remove(&self.child.id().cast_signed());
             self.child.wait()

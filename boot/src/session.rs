@@ -133,8 +133,8 @@ impl Session {
         Self::boot_with(configuration, program, arguments, &[], None)
     }
 
-    /// Like [`boot`](Self::boot). The machine gets a device for each of `memories`, whose purposes must differ. If there
-    /// is a memory for input, the input comes from that memory and not through the serial port.
+    /// Like [`boot`](Self::boot). The machine gets a device for each of `memories`, whose purposes must differ. If
+    /// there is a memory for input, the input comes from that memory and not through the serial port.
     ///
     /// # Errors
     ///
@@ -277,8 +277,8 @@ impl Session {
         Some(text).filter(|text: &Vec<u8>| !text.is_empty())
     }
 
-    /// Returns the status with which the machine is going to end, if it has begun to write its last report, such as that
-    /// of a panic.
+    /// Returns the status with which the machine is going to end, if it has begun to write its last report, such as
+    /// that of a panic.
     pub fn announced(&self) -> Option<u8> {
         self.announced
     }

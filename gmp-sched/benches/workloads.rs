@@ -1,6 +1,6 @@
 //! Benchmarks of the scheduler on operating-system threads. Each result is a line, `bench NAME procs=N VALUE UNIT`; a
-//! few workloads have several results. The module `shared` has the workloads that also run in the kernel, and says which
-//! of them can be compared with a Go program.
+//! few workloads have several results. The module `shared` has the workloads that also run in the kernel, and says
+//! which of them can be compared with a Go program.
 //!
 //! The command is `cargo bench -p gmp-sched [-- [--json] [--list] [procs=N,...] [FILTER]...]`. Without `procs`, the
 //! workloads run with one P and with as many Ps as there are CPUs.

@@ -45,12 +45,12 @@
 //! | `native`, `sim` | | the platform of operating-system threads; a deterministic simulation of both levels, and an exploration of all runs of small programs (feature `std`) | |
 //!
 //! `unsafe` is allowed only where a lint exception states the reason: the context switch and the contents of stacks
-//! (`context`, `engine::{exchange_stacks, free_slots, interrupt_return, poison, switch}`, `lifecycle`, `kthread`), storage for closures and
-//! results (`entities::inline_body`), stored references (`base::reference`), children that borrow from their parent
-//! (`scope`), values that are passed (`chan`, `select`), values under locks (`sync::{mutex, rwlock::raw, condvar,
-//! limited, once_cell}`), the platforms (`native`, `sim`), and contracts for callers (`platform`, [`park::ready`],
-//! [`exit::abandon`], [`machine::NewMachine`]). The scheduling policy (picking, stealing, idling, queues, timers,
-//! preemption, sysmon) contains no `unsafe` code.
+//! (`context`, `engine::{exchange_stacks, free_slots, interrupt_return, poison, switch}`, `lifecycle`, `kthread`),
+//! storage for closures and results (`entities::inline_body`), stored references (`base::reference`), children that
+//! borrow from their parent (`scope`), values that are passed (`chan`, `select`), values under locks (`sync::{mutex,
+//! rwlock::raw, condvar, limited, once_cell}`), the platforms (`native`, `sim`), and contracts for callers (`platform`,
+//! [`park::ready`], [`exit::abandon`], [`machine::NewMachine`]). The scheduling policy (picking, stealing, idling,
+//! queues, timers, preemption, sysmon) contains no `unsafe` code.
 //!
 //! # Features
 //!

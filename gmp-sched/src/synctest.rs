@@ -5,7 +5,8 @@
 //! [`time::now`](crate::time::now) is the bubble's clock. Their timers belong to the bubble, too. The G that called
 //! [`test()`] is the bubble's *driver*, which fires these timers. The bubble counts its *active* Gs, which are those
 //! that do not [wait durably](#durable-waits). A G that decrements the count to zero readies the G in [`wait`]. If no G
-//! is in [`wait`], or if a timer is due, it readies the driver instead, which fires the due timers or advances the clock.
+//! is in [`wait`], or if a timer is due, it readies the driver instead, which fires the due timers or advances the
+//! clock.
 //!
 //! # Durable waits
 //!

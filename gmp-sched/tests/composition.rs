@@ -2,18 +2,18 @@
 //! at most 3 Gs, on 2 CPUs and at first with 3 Ps and 3 Ms. `sim::exhaustive` describes what such an exploration covers
 //! and what it does not.
 //!
-//! Most explorations are bounded, so they do not prove the absence of errors beyond the bounds. There are two bounds: how
-//! many times a run may switch away from a CPU that could continue, and how many times the clock may advance while a CPU
-//! is busy (a tick). A switch away from a CPU whose G is in `sim::work` is not counted. Without ticks, sysmon runs only
-//! while all CPUs halt. `GMP_SWITCHES=3` and `GMP_TICKS=2` set other bounds for all programs, and `GMP_SWITCHES=all`
-//! removes the bound on switches. For example:
+//! Most explorations are bounded, so they do not prove the absence of errors beyond the bounds. There are two bounds:
+//! how many times a run may switch away from a CPU that could continue, and how many times the clock may advance while
+//! a CPU is busy (a tick). A switch away from a CPU whose G is in `sim::work` is not counted. Without ticks, sysmon
+//! runs only while all CPUs halt. `GMP_SWITCHES=3` and `GMP_TICKS=2` set other bounds for all programs, and
+//! `GMP_SWITCHES=all` removes the bound on switches. For example:
 //!
 //! ```sh
 //! GMP_SWITCHES=all cargo test --release -p gmp-sched --test composition -- --nocapture submitting
 //! ```
 //!
-//! The explorations of the programs in this table are complete for the given number of ticks. The command above measured
-//! them in the release profile; the longest took 13 s of processor time:
+//! The explorations of the programs in this table are complete for the given number of ticks. The command above
+//! measured them in the release profile; the longest took 13 s of processor time:
 //!
 //! | program | ticks | states |
 //! |---|---|---|
@@ -85,9 +85,9 @@ fn bound(name: &str, default: u32) -> Option<u32> {
     }
 }
 
-/// Explores `program` and prints the number of states. The exploration switches at most `switches` times away from a CPU
-/// that could continue, and while a CPU is busy, the clock advances at most `ticks` times. With these bounds, there are
-/// at least `states` states.
+/// Explores `program` and prints the number of states. The exploration switches at most `switches` times away from a
+/// CPU that could continue, and while a CPU is busy, the clock advances at most `ticks` times. With these bounds, there
+/// are at least `states` states.
 fn explore(name: &str, [switches, ticks]: [u32; 2], states: usize, program: fn()) {
     // The runs of the mutants set `GMP_SIM_SEEDS`. A mutant must break an invariant, not only lead to fewer states.
     let variables = ["GMP_SWITCHES", "GMP_TICKS", "GMP_SIM_SEEDS"];
@@ -374,7 +374,8 @@ fn two_children() {
 }
 
 /// Pruning skips what follows a state that was visited before. The exploration must reach the same number of states
-/// with and without pruning. The number of steps is bounded, because without pruning the exploration would take too long.
+/// with and without pruning. The number of steps is bounded, because without pruning the exploration would take too
+/// long.
 #[test]
 fn pruning_misses_no_state() {
     let setting = Setting { steps: Some(10), ticks: 1, ..Setting::default() };

@@ -30,9 +30,9 @@ const FIRMWARE_TIME: Duration = Duration::from_secs(120);
 /// Returns how long firmware and a bootloader may take before the kernel begins. This is added to every time limit of a
 /// machine that boots from a disk image. With PVH there are neither, so the result is zero.
 ///
-/// If QEMU counts instructions, one thread of the host executes all CPUs, one after the other. In UEFI, all CPUs execute
-/// instructions all the time, because those without work poll. So the firmware takes as many times as long as there are
-/// CPUs. (With 8 CPUs, OVMF took 190 s on an EPYC.)
+/// If QEMU counts instructions, one thread of the host executes all CPUs, one after the other. In UEFI, all CPUs
+/// execute instructions all the time, because those without work poll. So the firmware takes as many times as long as
+/// there are CPUs. (With 8 CPUs, OVMF took 190 s on an EPYC.)
 pub(crate) fn firmware_time(configuration: &Configuration) -> Duration {
     match configuration.firmware {
         Firmware::Pvh => Duration::ZERO,
@@ -53,8 +53,8 @@ impl Guest {
     ///
     /// # Errors
     ///
-    /// The errors of [`build`](Self::build) and [`tests`](Self::tests). [`Error::Qemu`] if the signal handlers cannot be
-    /// installed.
+    /// The errors of [`build`](Self::build) and [`tests`](Self::tests). [`Error::Qemu`] if the signal handlers cannot
+    /// be installed.
     pub fn prepare() -> Result<(Self, Vec<Test>), Error> {
         share_signals().map_err(|error| Error::Qemu(format!("signals cannot be handled: {error}")))?;
         let guest = Self::build()?;

@@ -53,8 +53,8 @@ impl Runner {
     ///
     /// Returns an error if the test failed.
     ///
-    /// A shared machine is kept for other tests if the test returned an error or did not print its texts, or if the test
-    /// program has no such test. After any other failure the machine has been ended.
+    /// A shared machine is kept for other tests if the test returned an error or did not print its texts, or if the
+    /// test program has no such test. After any other failure the machine has been ended.
     pub fn run(&self, test: &Test, firmware: Firmware, cpus: u32) -> Result<(), Box<Failure>> {
         let mut configuration = test.configuration(firmware, cpus);
         configuration.memory += self.guest.memory_of_firmware(firmware, configuration.memory);
@@ -129,8 +129,8 @@ impl Machine {
     /// has failed, too, and the machine cannot be used any more.
     fn serve(&mut self, test: &Test) -> Result<Result<(), Cause>, Cause> {
         let deadline = deadline(test);
-        // The machine is ready, so it accepts the name at once. If the machine has ended meanwhile, sending may fail. The
-        // error is ignored, because the next event shows that the machine has ended.
+        // The machine is ready, so it accepts the name at once. If the machine has ended meanwhile, sending may fail.
+        // The error is ignored, because the next event shows that the machine has ended.
         drop(self.session.input().send(format!("{}\n", test.name).into_bytes()));
         let name = test.name.as_str();
         let mine = |report: Report<'_>| matches!(report, Report::Passed(of) | Report::Failed(of) | Report::Unknown(of) if of == name);
@@ -193,8 +193,8 @@ impl Machine {
         }
     }
 
-    /// Returns the next line or another event. At the deadline, makes the machine report what its CPUs execute, and ends
-    /// the machine.
+    /// Returns the next line or another event. At the deadline, makes the machine report what its CPUs execute, and
+    /// ends the machine.
     fn next(&mut self, deadline: Instant) -> Next {
         loop {
             if let Some(line) = self.transcript.next_line() {

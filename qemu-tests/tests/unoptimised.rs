@@ -1,5 +1,5 @@
-//! Runs a guest test that depends on how much stack the kernel uses with an unoptimised kernel. Also runs the tests of a
-//! check that only this kernel makes, and a program whose mistakes only an unoptimised build detects.
+//! Runs a guest test that depends on how much stack the kernel uses with an unoptimised kernel. Also runs the tests of
+//! a check that only this kernel makes, and a program whose mistakes only an unoptimised build detects.
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! The workloads on tokio, with a multi-threaded runtime. The number of its workers is the number of Ps that Go gets in
-//! the comparison. As in Go, `yield` always has one worker, and `split_primes_64g` runs with 1, 2, 4 and 8. tokio has no
-//! unbuffered channel, so channels have the smallest capacity, 1, if the workload names no capacity. Channels with
+//! the comparison. As in Go, `yield` always has one worker, and `split_primes_64g` runs with 1, 2, 4 and 8. tokio has
+//! no unbuffered channel, so channels have the smallest capacity, 1, if the workload names no capacity. Channels with
 //! several receivers come from the crate `async-channel`.
 
 use std::future::Future;

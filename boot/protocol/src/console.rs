@@ -260,9 +260,9 @@ impl<I: Iterator<Item = u64> + Clone> Hash for Place<I> {
     }
 }
 
-/// The text that a [`SincePowerOn`] prints after the number of seconds. Where this text first occurs on standard output,
-/// `boot` inserts after it how long ago QEMU was started, which the machine cannot know. If instructions are counted,
-/// `boot` inserts nothing, because all such runs must be equal.
+/// The text that a [`SincePowerOn`] prints after the number of seconds. Where this text first occurs on standard
+/// output, `boot` inserts after it how long ago QEMU was started, which the machine cannot know. If instructions are
+/// counted, `boot` inserts nothing, because all such runs must be equal.
 pub const POWER_ON: &str = "s after power-on";
 
 /// The time since power-on, as a program prints it.

@@ -1,6 +1,6 @@
 //! The memory through which the machine gets input at instants of its own clock. The memory is that of the QEMU device
-//! `ivshmem-plain`. The memory consists of entries of [`ENTRY_BYTES`]. The first entry is a header, and each other entry
-//! is a piece of the input.
+//! `ivshmem-plain`. The memory consists of entries of [`ENTRY_BYTES`]. The first entry is a header, and each other
+//! entry is a piece of the input.
 //!
 //! The kernel checks the next entry at regular instants. When the [`DUE`] time of this entry has come, the kernel takes
 //! the entry, and writes the current time to [`AT`]. If the input comes from a script, the host fills all entries

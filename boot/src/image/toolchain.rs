@@ -21,8 +21,9 @@ const DISTRIBUTION: &str = "/usr/bin";
 const OTHER_TOOLCHAIN: [&str; 4] = ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"];
 
 /// A program that takes the place of the distribution's `rustc` while the bootloader is compiled. The bootloader uses
-/// the crate `llvm-tools`, which looks for LLVM's tools below the folder that `rustc --print sysroot` prints. Debian has
-/// these tools elsewhere. So for `--print sysroot`, this program prints a folder that has nothing but a link to them.
+/// the crate `llvm-tools`, which looks for LLVM's tools below the folder that `rustc --print sysroot` prints. Debian
+/// has these tools elsewhere. So for `--print sysroot`, this program prints a folder that has nothing but a link to
+/// them.
 const RUSTC: &str = r#"#!/bin/sh
 if [ "$*" = "--print sysroot" ]; then
     echo "$(dirname "$0")/../sysroot"

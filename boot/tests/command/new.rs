@@ -16,8 +16,8 @@ use crate::outside::{boot, finish, only_machine, status, text};
 /// what it does.
 const ALIKE: &str = include_str!("new_program.rs");
 
-/// The folder that contains the crate `alike`, whose program is [`ALIKE`]. Several tests use this crate, and may write to
-/// the folder.
+/// The folder that contains the crate `alike`, whose program is [`ALIKE`]. Several tests use this crate, and may write
+/// to the folder.
 static ALIKE_CRATE: LazyLock<TempDir> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("a folder");
     make("alike", folder.path());

@@ -109,8 +109,8 @@ fn echo() {
     println!("{lines} lines, {bytes} bytes");
 }
 
-/// Prints when each line of the input comes. After each line, reads a part of each disk, and prints when its content has
-/// come. Meanwhile another G sleeps again and again.
+/// Prints when each line of the input comes. After each line, reads a part of each disk, and prints when its content
+/// has come. Meanwhile another G sleeps again and again.
 fn clocked() {
     let other = || {
         loop {

@@ -123,8 +123,8 @@ pub struct Wait {
     pub cause: Cause,
 }
 
-/// How many Gs run and how many are runnable, how many Ps are idle, and how many Ms spin, from a point in time until the
-/// next change.
+/// How many Gs run and how many are runnable, how many Ps are idle, and how many Ms spin, from a point in time until
+/// the next change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
     /// The point in time from which these numbers are valid, in nanoseconds.

@@ -56,8 +56,8 @@ const FIRST: &[Workload] = &[
     ("hog_wakeup", hogs),
 ];
 
-/// The workloads that run last. `bytes_per_parked_g` is the very last, because it leaves the slots of many Gs on the free
-/// lists.
+/// The workloads that run last. `bytes_per_parked_g` is the very last, because it leaves the slots of many Gs on the
+/// free lists.
 const LAST: &[Workload] = &[
     ("global_queue", global_queue),
     ("split_primes_64g", split_primes),

@@ -60,8 +60,8 @@ pub(super) fn split_primes() {
     }
 }
 
-/// One G for each P spawns 1000 Gs at a time and waits for them. A local queue has no room for 1000 Gs. So many of the Gs
-/// go through the global queue, for whose lock all Ps compete.
+/// One G for each P spawns 1000 Gs at a time and waits for them. A local queue has no room for 1000 Gs. So many of the
+/// Gs go through the global queue, for whose lock all Ps compete.
 pub(super) fn global_queue() {
     const BURST: u32 = 1000;
     const ROUNDS: u64 = 10 * REPETITIONS;

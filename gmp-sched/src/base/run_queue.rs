@@ -220,8 +220,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
 /// The thief's side: any M that holds another P may call these functions.
 impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     /// Moves the oldest elements of this ring to the ring of `thief`, which the caller owns and which must be empty.
-    /// `share` returns how many of the elements to move; its argument is the length of this ring. The last stolen element
-    /// is not put into the thief's ring: this function returns it, for the caller to run. Go: `runqsteal`.
+    /// `share` returns how many of the elements to move; its argument is the length of this ring. The last stolen
+    /// element is not put into the thief's ring: this function returns it, for the caller to run. Go: `runqsteal`.
     ///
     /// If this ring is empty, takes the element in `runnext` instead, but only if that element is `seen`. Before the
     /// call, the caller has read `seen` by [`next`](Self::next), and has then waited for a moment if the owner was

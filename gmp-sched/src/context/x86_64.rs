@@ -26,8 +26,8 @@ use core::arch::{asm, naked_asm};
 use super::{Entry, SavedContext, Transfer, Visit};
 
 /// The assembly of a switch. `save_more` pushes additional state before `rbp`. `load_more` loads the additional state
-/// of the resumed context or, in `switch_with_clear_registers`, clears registers. `drop_more` removes the additional state
-/// from the stack of the resumed context.
+/// of the resumed context or, in `switch_with_clear_registers`, clears registers. `drop_more` removes the additional
+/// state from the stack of the resumed context.
 macro_rules! switch {
     ($save:ident, $to:ident, $transfer:ident,
      save_more: [$($save_more:literal),* $(,)?], load_more: [$($load_more:literal),* $(,)?], drop_more: [$($drop_more:literal),*]) => {{
@@ -301,9 +301,9 @@ extern "sysv64" fn start() {
     )
 }
 
-/// The instructions at which a context with a detour resumes. They preserve the registers that hold the transfer. They may
-/// use RBX and RBP, because the context's own values are still on its stack. They clear the frame pointer, because it
-/// still belongs to the stack that was left.
+/// The instructions at which a context with a detour resumes. They preserve the registers that hold the transfer. They
+/// may use RBX and RBP, because the context's own values are still on its stack. They clear the frame pointer, because
+/// it still belongs to the stack that was left.
 #[unsafe(naked)]
 pub(super) extern "sysv64" fn detour<V: Visit>() {
     naked_asm!(

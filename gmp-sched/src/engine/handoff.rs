@@ -53,8 +53,9 @@ impl<Plat: Platform> Scheduler<Plat> {
     }
 
     /// Takes over a P whose M is blocked or waits for its locked G. Stops the P if the world is to stop. Otherwise
-    /// assigns the P to another M if there is work on its own queue, among its timers or on the global queue. If not, puts
-    /// the P on the idle list, and wakes an M if there is work on the queues of other Ps or a ready device. Go: `handoffp`.
+    /// assigns the P to another M if there is work on its own queue, among its timers or on the global queue. If not,
+    /// puts the P on the idle list, and wakes an M if there is work on the queues of other Ps or a ready device. Go:
+    /// `handoffp`.
     #[doc(alias = "handoffp")]
     pub(crate) fn hand_off(&'static self, processor: &'static Processor<Plat>) {
         processor.status.set(ProcessorStatus::Running);

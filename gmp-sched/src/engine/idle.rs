@@ -15,14 +15,14 @@ use crate::record::trace::EventKind;
 pub(crate) enum Assignment {
     /// The M searches for work. The waker has already counted the M as spinning.
     Search,
-    /// The M runs the work for which the P was assigned: Gs in the queue of the P or in the global queue, or the Gs of due
-    /// timers.
+    /// The M runs the work for which the P was assigned: Gs in the queue of the P or in the global queue, or the Gs of
+    /// due timers.
     Run,
 }
 
 impl<Plat: Platform> Scheduler<Plat> {
-    /// Called by an M with a P after it has published work: a runnable G or a due timer. Wakes an M if a P is idle and no M
-    /// is spinning, so that no work waits while a P is idle. Go: `wakep`, called by `ready` and `newproc`.
+    /// Called by an M with a P after it has published work: a runnable G or a due timer. Wakes an M if a P is idle and
+    /// no M is spinning, so that no work waits while a P is idle. Go: `wakep`, called by `ready` and `newproc`.
     #[inline(always)]
     pub(crate) fn submitted(&'static self) {
         // If there is only one P, the caller holds it, so no other P can be idle.

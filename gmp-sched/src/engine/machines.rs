@@ -115,8 +115,8 @@ impl<Plat: Platform> Machine<Plat> {
     /// Removes this M from the idle list if a surplus of Ms has lasted for at least [`Platform::idle_limit`], unless a
     /// P is assigned to the M or the world is to stop. Returns whether the M was removed. If so, its thread must end.
     ///
-    /// How long this M itself has been idle does not matter. Each timer of an idle P that becomes due wakes an idle M, so
-    /// with many such timers no M is idle for long, even if there are far more Ms than needed.
+    /// How long this M itself has been idle does not matter. Each timer of an idle P that becomes due wakes an idle M,
+    /// so with many such timers no M is idle for long, even if there are far more Ms than needed.
     pub(crate) fn retire(&'static self) -> bool {
         let scheduler = self.scheduler();
         let now = Plat::now();

@@ -49,9 +49,9 @@ use crate::record::trace::EventKind;
 ///
 /// `commit` runs after the G's context has been saved, on another stack and pinned; it must be short. It makes the G
 /// known to the code that is to [`ready`] the G (for example, it unlocks the queue that contains the G) and returns
-/// `true`. If the commit returns `false`, the G is readied at once. As soon as the G is known to other code, the G may run and
-/// change its stack, even while the commit is still running: see the safety section of [`ready`]. Blocks; not callable
-/// from interrupts.
+/// `true`. If the commit returns `false`, the G is readied at once. As soon as the G is known to other code, the G may
+/// run and change its stack, even while the commit is still running: see the safety section of [`ready`]. Blocks; not
+/// callable from interrupts.
 ///
 /// A commit must not panic, because it runs on the stack of another G or of g0. If it does, the program ends with a
 /// fatal error.
@@ -182,9 +182,9 @@ fn end_wait<Plat: Platform>(
     Some((machine, processor))
 }
 
-/// The part of [`end_wait`] for a caller that is not an M, and for a G that is sampled, waits durably in a
-/// bubble, is locked to its M or belongs to another scheduler. `here` is the calling M, or `None` on a thread that is not
-/// an M. Returns the calling M, which must enqueue the G, or `None` if nothing is left to do.
+/// The part of [`end_wait`] for a caller that is not an M, and for a G that is sampled, waits durably in a bubble, is
+/// locked to its M or belongs to another scheduler. `here` is the calling M, or `None` on a thread that is not an M.
+/// Returns the calling M, which must enqueue the G, or `None` if nothing is left to do.
 #[cold]
 #[inline(never)]
 fn end_wait_slow_path<Plat: Platform>(

@@ -21,8 +21,8 @@
 //! - The M leaves the idle list because it is assigned a P for other work. The M polls before it takes that work.
 //! - The M leaves the idle list because its thread ends. If a signal is on the raised list, the M makes another M poll.
 //!
-//! In the last two cases the M is no longer the timekeeper, and clears its flag `will_poll`. It then executes a fence, and
-//! then checks the raised list. `raise` relies on an M only if it has seen, after its own fence, that the M was the
+//! In the last two cases the M is no longer the timekeeper, and clears its flag `will_poll`. It then executes a fence,
+//! and then checks the raised list. `raise` relies on an M only if it has seen, after its own fence, that the M was the
 //! timekeeper or had its flag set. So either the M sees the signal, or `raise` does not rely on the M.
 //!
 //! If `raise` finds no idle P, or no idle M on which it can rely, it preempts an M that runs a G, and that M then

@@ -1,10 +1,10 @@
 //! Preemption: what happens when a G has to give way.
 //!
 //! The handler of the platform's timer interrupt calls [`tick`]. At a point where an interrupted G can be switched out,
-//! the platform calls [`give_way`], pinned once. (For a kernel, `interrupt_return` does this.) In addition, a kernel calls
-//! [`first_tick`] when it switches to the thread of an M, and [`must_give_way`] when another CPU has asked for a
-//! preemption by an interrupt. A G gives way when its slice is over (see `slice`), when the world is to stop, and
-//! when another G displaces it.
+//! the platform calls [`give_way`], pinned once. (For a kernel, `interrupt_return` does this.) In addition, a kernel
+//! calls [`first_tick`] when it switches to the thread of an M, and [`must_give_way`] when another CPU has asked for a
+//! preemption by an interrupt. A G gives way when its slice is over (see `slice`), when the world is to stop, and when
+//! another G displaces it.
 //!
 //! # Displacement (wakeup preemption)
 //!
@@ -158,8 +158,8 @@ pub fn give_way<Plat: Platform>(pinned: Pinned<Plat>) -> Pinned<Plat> {
     displace_for_events(caller)
 }
 
-/// Called when the slice is over. The calling G goes to the tail of the global queue or, if it is locked, to the list of
-/// locked Gs. Go: `gopreempt_m`.
+/// Called when the slice is over. The calling G goes to the tail of the global queue or, if it is locked, to the list
+/// of locked Gs. Go: `gopreempt_m`.
 #[doc(alias = "gopreempt_m")]
 fn preempt<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;

@@ -1,11 +1,12 @@
 //! Sampling: measures how long Gs are runnable before they run, at next to no cost for the Gs that are not sampled.
 //!
 //! A sampled G stores the time at which it became runnable, and gets a
-//! [detour](crate::context::SavedContext::add_detour): when it is resumed, it first calls a function that records the latency ([`crate::record::latency`]) and the trace
-//! event ([`crate::record::trace`]). While a trace is taken, every G is sampled ([`Extent`]). Otherwise about one G in
-//! 122 is sampled: every second check of the global queue, and every second check of the slice, selects one more G. The
-//! selected G is the next one that is spawned on the P of that check, or that parks on this P and is readied later.
-//! Sleepers are not sampled, because the M that finds their timer due runs them at once.
+//! [detour](crate::context::SavedContext::add_detour): when it is resumed, it first calls a function that records the
+//! latency ([`crate::record::latency`]) and the trace event ([`crate::record::trace`]). While a trace is taken, every G
+//! is sampled ([`Extent`]). Otherwise about one G in 122 is sampled: every second check of the global queue, and every
+//! second check of the slice, selects one more G. The selected G is the next one that is spawned on the P of that
+//! check, or that parks on this P and is readied later. Sleepers are not sampled, because the M that finds their timer
+//! due runs them at once.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;

@@ -117,10 +117,10 @@ impl<Plat: Platform> Processor<Plat> {
     }
 }
 
-/// Called when a G leaves for g0, because a slow pick is requested. On platforms on which interrupts preempt Gs, does nothing. On other platforms, if the
-/// slice of the leaving G is over, the G in `runnext` does not inherit that slice, but goes to the tail of the ring. So
-/// the Gs of the ring run first, as after a preemption. If the ring is empty, Gs are stolen from another P before that.
-/// Then g0 calls [`begin_next_slice`].
+/// Called when a G leaves for g0, because a slow pick is requested. On platforms on which interrupts preempt Gs, does
+/// nothing. On other platforms, if the slice of the leaving G is over, the G in `runnext` does not inherit that slice,
+/// but goes to the tail of the ring. So the Gs of the ring run first, as after a preemption. If the ring is empty, Gs
+/// are stolen from another P before that. Then g0 calls [`begin_next_slice`].
 #[inline(always)]
 pub(crate) fn end_inherited_slice<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) {
     if !Plat::TIMER_INTERRUPTS && processor.is_slice_over() {
@@ -129,12 +129,13 @@ pub(crate) fn end_inherited_slice<Plat: Platform>(pinned: &Pinned<Plat>, process
 }
 
 /// Called on g0 before each pick. On platforms on which interrupts preempt Gs, does nothing. On other platforms, if the
-/// slice of the G that has left is over, begins a new slice: the G in `runnext`, if there is one, goes to the tail of the
-/// ring, the mark that the slice is over is cleared, and the pick checks the global queue before the local one. (If
+/// slice of the G that has left is over, begins a new slice: the G in `runnext`, if there is one, goes to the tail of
+/// the ring, the mark that the slice is over is cleared, and the pick checks the global queue before the local one. (If
 /// [`end_inherited_slice`] has stolen Gs, the theft has begun a new slice already.)
 ///
-/// A G may be in `runnext` although [`end_inherited_slice`] has emptied it, because the commit of the leaving G may have
-/// readied a G. If that G inherited the slice, two Gs that ready each other in their commits would starve the ring.
+/// A G may be in `runnext` although [`end_inherited_slice`] has emptied it, because the commit of the leaving G may
+/// have readied a G. If that G inherited the slice, two Gs that ready each other in their commits would starve the
+/// ring.
 #[inline(always)]
 pub(crate) fn begin_next_slice<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) {
     if !Plat::TIMER_INTERRUPTS && processor.is_slice_over() {

@@ -3,7 +3,7 @@
 //!
 //! This file decides from whom Gs are stolen, when, and how many at once.
 //! [`RunQueue::steal_into`](crate::base::run_queue::RunQueue::steal_into) puts all stolen Gs except the last one into
-//! the thief's own ring, and returns the last one. The G that [`steal`] returns runs at once. The callers of
+//! the thief's own ring, and returns the last one. The G that [`steal`] returns to `pick` runs at once. The callers of
 //! [`steal_at_once`] and [`steal_due`] have another G to run, so they put the returned G at the tail of the ring, too.
 
 use core::time::Duration;
@@ -20,8 +20,8 @@ use crate::record::trace::EventKind;
 /// How many times a thief visits all Ps before its last round. Go: `stealTries`, which counts the last round, too.
 const EARLY_ROUNDS: u32 = 3;
 
-/// Returns how many of the `length` Gs in a victim's ring a thief takes at once: half of them, rounded up. Go: `n - n/2` in
-/// `runqgrab`.
+/// Returns how many of the `length` Gs in a victim's ring a thief takes at once: half of them, rounded up. Go: `n -
+/// n/2` in `runqgrab`.
 pub(crate) fn share(length: u32) -> u32 {
     length - length / 2
 }
@@ -122,8 +122,8 @@ fn steal_from<Plat: Platform>(
     found
 }
 
-/// Records that `processor` has stolen the G `found`, and begins a slice for this G. The other stolen Gs are in the ring,
-/// which was empty before.
+/// Records that `processor` has stolen the G `found`, and begins a slice for this G. The other stolen Gs are in the
+/// ring, which was empty before.
 fn note_theft<Plat: Platform>(
     processor: &'static Processor<Plat>,
     victim: &'static Processor<Plat>,

@@ -14,9 +14,9 @@
 //! stopper requests a preemption of running Gs by [`Platform::request_preemption`]. It also requests a slow pick on
 //! their Ps, so that a G that leaves by itself leaves for g0. So a switch from G to G need not check the flag.
 //!
-//! The M that releases the last P, or sysmon if it hands this P off, unparks the stopper. As in Go, the stopper checks the
-//! other Ps again every 100 us, for two reasons. The M of a P may have begun a system call after the first check. Or the
-//! request may have come when the G could not be preempted.
+//! The M that releases the last P, or sysmon if it hands this P off, unparks the stopper. As in Go, the stopper checks
+//! the other Ps again every 100 us, for two reasons. The M of a P may have begun a system call after the first check.
+//! Or the request may have come when the G could not be preempted.
 //!
 //! A P in a system call is stopped without its M. If the call lasts longer than the stop, the M does not notice the
 //! stop.

@@ -1,9 +1,9 @@
 //! System calls: a G keeps its M busy or blocked, while other Ms can use the P.
 //!
 //! There are two kinds. [`syscall`] is for work that may be short: the P is only marked, and sysmon retakes it if the
-//! call lasts. [`blocking`] is for work that will block: the P goes to another M at once. Go has only the first kind
-//! for most calls, so its sysmon has to guess, 20 us or more after the beginning, that a call blocks. A kernel knows
-//! which calls block.
+//! call lasts. [`blocking`] is for work that will block: the P goes to another M at once (see `handoff`). Go has only
+//! the first kind for most calls, so its sysmon has to guess, 20 us or more after the beginning, that a call blocks. A
+//! kernel knows which calls block.
 //!
 //! Both functions take the call as a closure, so that each system call ends when its closure returns or panics. If they
 //! returned a guard object instead, the G could leak the guard and continue without a P.
@@ -56,9 +56,9 @@ use crate::record::trace::EventKind;
 /// Entering costs a few stores; the P is taken away only if sysmon finds that the call lasts. During the call the G
 /// stays on its M, and must not spawn, yield or park. The G is not pinned, so where Ms are kernel threads, another
 /// thread may take the CPU from a call that computes for long. On threads of a host the call may block the thread,
-/// because sysmon checks at least every 10 ms. In a kernel the call must not block its thread; [`blocking`] is for calls
-/// that do. The reason is that in a kernel only the timer interrupts of CPUs that run a thread wake sysmon. If the
-/// thread blocked and its CPU halted, perhaps no such interrupt would come, and the P would stay unused.
+/// because sysmon checks at least every 10 ms. In a kernel the call must not block its thread; [`blocking`] is for
+/// calls that do. The reason is that in a kernel only the timer interrupts of CPUs that run a thread wake sysmon. If
+/// the thread blocked and its CPU halted, perhaps no such interrupt would come, and the P would stay unused.
 ///
 /// On return, may block the calling G until there is a P for it. Not callable from interrupts.
 ///
@@ -158,8 +158,8 @@ pub(crate) fn enter_syscall<Plat: Platform>() -> Syscall<Plat> {
     machine.old_processor.store(Some(processor), Ordering::Relaxed);
     machine.set_processor(None);
     Plat::point(Site::Syscall);
-    // From here on sysmon, or the M that stops the world, may claim the P by its status word. The timekeeper need not learn of the timers of this P
-    // now; see `timekeeper`.
+    // From here on sysmon, or the M that stops the world, may claim the P by its status word. The timekeeper need not
+    // learn of the timers of this P now; see `timekeeper`.
     processor.status.set(ProcessorStatus::Syscall);
     drop(pinned);
     Syscall { machine, me, requeue: requeue_without_processor, _here: PhantomData }

@@ -1,7 +1,7 @@
 //! The return from a system call: which P the G gets, and where the G goes if there is none.
 //!
-//! [`take_processor_back`] takes the old P or an idle one. If there is none, the G leaves its M, and a commit on g0 makes the G
-//! runnable again: [`requeue_without_processor`] or [`requeue_to_displace`].
+//! [`take_processor_back`] takes the old P or an idle one. If there is none, the G leaves its M, and a commit on g0
+//! makes the G runnable again: [`requeue_without_processor`] or [`requeue_to_displace`].
 
 use crate::base::atomic::{Ordering, fence};
 use crate::base::instant::Instant;
@@ -116,8 +116,8 @@ pub(crate) fn requeue<Plat: Platform>(
 }
 
 /// Returns the P on which `goroutine` displaces the running G after a blocking call on `machine`: the old P if it is in
-/// use, or else another P. Returns `None` if `goroutine` is locked to its M, if the M has got its P back after all, or if no
-/// P is in use by an M outside of a system call.
+/// use, or else another P. Returns `None` if `goroutine` is locked to its M, if the M has got its P back after all, or
+/// if no P is in use by an M outside of a system call.
 ///
 /// The caller holds the scheduler lock, so the P does not become idle before the G is among its timers. If the P
 /// becomes idle after that, its M sees the timer when it checks for work a second time.

@@ -112,8 +112,8 @@ impl CpuEpoch {
     #[cold]
     fn catch_up(&self, epochs: &Epochs, forget: impl FnOnce()) {
         let last = self.0.load(Ordering::Relaxed) & !HALTS;
-        // Ordering: Release, because `has_passed` of another CPU may read this store in place of the last one below, and
-        // relies on the flush in this case, too.
+        // Ordering: Release, because `has_passed` of another CPU may read this store in place of the last one below,
+        // and relies on the flush in this case, too.
         self.0.store(last, Ordering::Release);
         // Ordering: SeqCst orders the clearing of HALTS above before the load of the epoch below; partner: the fence
         // in `has_passed`.

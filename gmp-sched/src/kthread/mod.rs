@@ -4,8 +4,8 @@
 //! This module does not depend on Gs and Ps. A thread runs until it parks or is displaced. A thread that becomes ready
 //! goes to an idle CPU if there is one. Otherwise it goes to the CPU it last ran on, and displaces the thread that runs
 //! there, as soon as that thread is in user code. (A thread that is ready because it was displaced does not displace
-//! another thread, but waits in the list of its CPU.) A CPU without a thread halts. Because only threads whose M holds a
-//! P run for long, there are about as many runnable threads as CPUs. So round robin is fair enough, and there are no
+//! another thread, but waits in the list of its CPU.) A CPU without a thread halts. Because only threads whose M holds
+//! a P run for long, there are about as many runnable threads as CPUs. So round robin is fair enough, and there are no
 //! priorities.
 //!
 //! | file | concept |
@@ -76,8 +76,8 @@ pub unsafe trait Cpu: Points + Sized + Debug + Send + Sync {
     fn request_displacement();
 
     /// Withdraws the last [request](Cpu::request_displacement), if it has not been carried out. Called when the running
-    /// thread leaves this CPU by itself, and by the idle loop. The scheduler may also have requested that the thread's G
-    /// give way. That request may be withdrawn, too, because the G does not run after its thread has left.
+    /// thread leaves this CPU by itself, and by the idle loop. The scheduler may also have requested that the thread's
+    /// G give way. That request may be withdrawn, too, because the G does not run after its thread has left.
     fn withdraw_displacement();
 
     /// Makes this CPU call [`Threads::timer_interrupt`] no later than `deadline`. The caller is pinned.

@@ -30,8 +30,8 @@ impl<C: Cpu> Threads<C> {
         argument: usize,
     ) -> &'static Thread<C> {
         let context = SavedContext::new();
-        // SAFETY: the caller promises that the stack is mapped and that nothing else uses it. The address is rounded down
-        // to a multiple of 16. No other flow of control knows the context, which is new.
+        // SAFETY: the caller promises that the stack is mapped and that nothing else uses it. The address is rounded
+        // down to a multiple of 16. No other flow of control knows the context, which is new.
         unsafe { context::prepare(&context, stack.end & !15, thread_main::<C>) };
         Box::leak(Box::new(Thread {
             context,

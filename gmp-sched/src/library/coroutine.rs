@@ -12,8 +12,8 @@
 //! readies the G that joins it (see `join`).
 //!
 //! On platforms without [timer interrupts](Platform::TIMER_INTERRUPTS), other Gs run in between if the slice that the
-//! two Gs share is over, if a timer or the check of the global queue is due, or if the world is to stop. The two Gs then
-//! switch through the run queues.
+//! two Gs share is over, if a timer or the check of the global queue is due, or if the world is to stop. The two Gs
+//! then switch through the run queues.
 //!
 //! A G that is [locked to its thread](crate::lock_os_thread) stays on that thread, both as the inner and as the outer
 //! side of a coroutine. If one side is locked, or if the two sides belong to different schedulers or bubbles, they
@@ -80,9 +80,9 @@ pub struct Yielder<T: Send + 'static, Plat: Platform> {
 /// Makes a coroutine of `body`, which begins to run, in a G of its own, when the first value is asked for. Go:
 /// `iter.Pull`.
 ///
-/// Switching to the coroutine and back uses no queue, and no other G is picked in between. (The [module](self) names the
-/// exceptions.) So it is cheap, for example, to write a tree walk as a recursive function and to use it as an iterator.
-/// Does not block; not callable from interrupts.
+/// Switching to the coroutine and back uses no queue, and no other G is picked in between. (The [module](self) names
+/// the exceptions.) So it is cheap, for example, to write a tree walk as a recursive function and to use it as an
+/// iterator. Does not block; not callable from interrupts.
 ///
 /// ```
 /// use gmp_sched::native;
@@ -351,8 +351,8 @@ fn switch_to<Plat: Platform>(caller: CurrentGoroutine<Plat>, next: &'static Goro
 #[cfg_attr(feature = "std", track_caller)]
 pub(crate) fn hand_over<Plat: Platform>(caller: &CurrentGoroutine<Plat>, next: &'static Goroutine<Plat>) -> bool {
     let &CurrentGoroutine { machine, processor, me, .. } = caller;
-    // The first comparison fails if `next` has not begun, belongs to another scheduler, waits durably in a bubble, or is
-    // sampled. While a trace is taken, every G that parks is sampled, so this path need not record trace events.
+    // The first comparison fails if `next` has not begun, belongs to another scheduler, waits durably in a bubble, or
+    // is sampled. While a trace is taken, every G that parks is sampled, so this path need not record trace events.
     let is_usual = next.is_parked_as(machine.unsampled())
         && next.locked_machine().is_none()
         && machine.locked_goroutine().is_none()

@@ -27,8 +27,8 @@ struct Value(Arc<Checked>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Switch {
     ThroughQueues,
-    /// The M that runs one side also runs the other. The inner G yields to others before it yields a value, so another M
-    /// may steal it there.
+    /// The M that runs one side also runs the other. The inner G yields to others before it yields a value, so another
+    /// M may steal it there.
     Direct,
 }
 

@@ -61,8 +61,8 @@ std::thread_local! {
 }
 
 loom::lazy_static! {
-    /// Modified by all threads at each point, in models of [`explore_every_point`], so that loom explores every order of
-    /// the points.
+    /// Modified by all threads at each point, in models of [`explore_every_point`], so that loom explores every order
+    /// of the points.
     static ref POINTS: AtomicU32 = AtomicU32::new(0);
 }
 

@@ -84,7 +84,8 @@ struct Leaves;
 
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
 // SAFETY: no G ever runs, so no stack is used and no context is switched. A loom thread acts for one M until the next
-// call of `run_as`, and nothing preempts it. Pins are not counted, so no count overflows. `start_thread` makes no thread.
+// call of `run_as`, and nothing preempts it. Pins are not counted, so no count overflows. `start_thread` makes no
+// thread.
 unsafe impl Platform for Model {
     type Thread = ModelThread;
 
@@ -92,8 +93,8 @@ unsafe impl Platform for Model {
 
     const HAS_OTHER_THREADS: bool = true;
 
-    // The models do not count pins. It is safe to claim that they do, because a G tries to block while it is pinned only
-    // in `run_pinned`, which records that.
+    // The models do not count pins. It is safe to claim that they do, because a G tries to block while it is pinned
+    // only in `run_pinned`, which records that.
     const COUNTS_PINS: bool = true;
 
     fn is_pinned_once() -> bool {
@@ -206,8 +207,8 @@ pub(super) fn run_locked(pinned: &Pinned<Model>, machine: &'static Machine<Model
     machine.set_current(Some(locked));
 }
 
-/// Runs `body` as `machine` until `body` returns, the M parks, or its thread ends. Returns `None` in the last two cases.
-/// The calling loom thread counts as the thread of `machine` from now on, also after the call.
+/// Runs `body` as `machine` until `body` returns, the M parks, or its thread ends. Returns `None` in the last two
+/// cases. The calling loom thread counts as the thread of `machine` from now on, also after the call.
 pub(super) fn run_as<R>(machine: &'static Machine<Model>, body: impl FnOnce(&Pinned<Model>) -> R) -> Option<R> {
     CURRENT.with(|current| current.set(Some(machine)));
     thread(machine).parked.store(false, Ordering::Relaxed);
@@ -357,8 +358,8 @@ impl Setting {
         self.settle();
     }
 
-    /// Checks at the end of a model, after all loom threads, that no work is left that an M could do, and that the lists,
-    /// counts and states of Ms and Ps agree.
+    /// Checks at the end of a model, after all loom threads, that no work is left that an M could do, and that the
+    /// lists, counts and states of Ms and Ps agree.
     pub(super) fn check(&self) {
         self.settle();
         let scheduler = self.scheduler;

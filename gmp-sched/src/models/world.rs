@@ -59,8 +59,8 @@ impl Scene {
         has_stopped == Some(true)
     }
 
-    /// Makes the Gs on `others` give way, and lets the Ms that were unparked continue. If the world has not stopped yet,
-    /// asks the Ps a second time; then the stop must be complete. Starts the world and lets all Ms continue.
+    /// Makes the Gs on `others` give way, and lets the Ms that were unparked continue. If the world has not stopped
+    /// yet, asks the Ps a second time; then the stop must be complete. Starts the world and lets all Ms continue.
     fn check(&self, has_stopped: bool, others: &[&'static Machine<Model>]) {
         let scheduler = self.setting.scheduler;
         for &machine in others {
@@ -237,8 +237,8 @@ fn stopped_work_is_run_when_the_world_starts() {
     });
 }
 
-/// A P with work is handed off while the world is being stopped, so no M gave it up for the stop. When the world starts,
-/// an idle M is assigned this P.
+/// A P with work is handed off while the world is being stopped, so no M gave it up for the stop. When the world
+/// starts, an idle M is assigned this P.
 #[test]
 fn work_of_a_p_that_was_handed_off_during_the_stop_is_run() {
     explore_every_point(|| {
@@ -253,8 +253,8 @@ fn work_of_a_p_that_was_handed_off_during_the_stop_is_run() {
     });
 }
 
-/// The M that gave its P up first is the timekeeper while the world is stopped. When the world starts, that M gets its P
-/// back, and another idle M must become the timekeeper.
+/// The M that gave its P up first is the timekeeper while the world is stopped. When the world starts, that M gets its
+/// P back, and another idle M must become the timekeeper.
 #[test]
 fn timekeeper_gets_its_p_back_when_the_world_starts() {
     explore_every_point(|| {

@@ -44,13 +44,13 @@ pub(super) fn leave(scheduler: &'static Scheduler<Native>) {
 pub(super) fn are_all_dead(asks: &'static Scheduler<Native>) -> bool {
     let alive = lock(&ALIVE);
     let mut held = Vec::new();
-    // The locks of all schedulers stay held until the last check is done, so that all checks describe the same moment. A
-    // scheduler that was found dead stays dead until then. All its Ms are idle, and an M of another scheduler cannot wake
-    // one of its Gs, because enqueuing the G needs the lock. An M that waits for the lock is not idle, so its own
+    // The locks of all schedulers stay held until the last check is done, so that all checks describe the same moment.
+    // A scheduler that was found dead stays dead until then. All its Ms are idle, and an M of another scheduler cannot
+    // wake one of its Gs, because enqueuing the G needs the lock. An M that waits for the lock is not idle, so its own
     // scheduler is not found dead.
     //
-    // Taking all locks cannot deadlock. `ALIVE` is locked, so only one thread at a time takes all of them. No other code
-    // holds more than one of them, or waits for `ALIVE` while it holds one.
+    // Taking all locks cannot deadlock. `ALIVE` is locked, so only one thread at a time takes all of them. No other
+    // code holds more than one of them, or waits for `ALIVE` while it holds one.
     alive.expected == 0
         && alive.schedulers.iter().any(|scheduler| core::ptr::eq(*scheduler, asks))
         && alive.schedulers.iter().all(|scheduler| {

@@ -45,8 +45,8 @@ fn is_goroutine() -> bool {
 
 /// Runs `operation` in a G of [`bridge`], and blocks the calling thread until `operation` has returned. `operation` may
 /// wait as a G does. But `operation` must not block its thread, because the bridge has only one P, and must not use
-/// thread-local variables. Returns an error if there is no memory for the G. Panics if the bridge cannot be started, and
-/// if `operation` panics.
+/// thread-local variables. Returns an error if there is no memory for the G. Panics if the bridge cannot be started,
+/// and if `operation` panics.
 fn wait_in_goroutine<R: Send>(operation: impl FnOnce() -> R + Send) -> Result<R, OutOfResources> {
     // No deadlock is reported while this thread waits, because the thread may wake Gs after its wait.
     let _expected = expect_wakes();
@@ -58,8 +58,8 @@ fn wait_in_goroutine<R: Send>(operation: impl FnOnce() -> R + Send) -> Result<R,
     });
     #[expect(unsafe_code, reason = "a G uses what a thread has borrowed")]
     // SAFETY: what `operation` borrows lives until this function returns. If the spawn below fails, it drops the
-    // operation. Otherwise `recv` returns after the operation has been consumed. What is left of the closure then is the
-    // sender of an empty channel, which borrows nothing.
+    // operation. Otherwise `recv` returns after the operation has been consumed. What is left of the closure then is
+    // the sender of an empty channel, which borrows nothing.
     let operation = unsafe { core::mem::transmute::<Operation<'_>, Operation<'static>>(operation) };
     spawn_from_outside(bridge(), operation)?;
     match result.recv().expect("the G sends the outcome") {
@@ -74,8 +74,8 @@ impl<T: Send> Sender<T, Native> {
     ///
     /// While a thread is blocked here, no deadlock is reported, because this thread may wake Gs afterwards. But a
     /// deadlock is reported if all Gs wait while the thread is elsewhere, for example before its first call or between
-    /// two calls. So if a G may wait for a value of this thread, call [`expect_wakes`] before that wait begins, and keep
-    /// its result until the thread has sent its last value.
+    /// two calls. So if a G may wait for a value of this thread, call [`expect_wakes`] before that wait begins, and
+    /// keep its result until the thread has sent its last value.
     ///
     /// ```
     /// use gmp_sched::native;

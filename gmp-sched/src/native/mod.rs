@@ -198,8 +198,8 @@ impl Thread {
     }
 }
 
-/// Locks a mutex of this platform. Ignores poisoning, because code that panics while such a mutex is locked (for example
-/// `pool::enter` for 0 Ps) leaves the value consistent.
+/// Locks a mutex of this platform. Ignores poisoning, because code that panics while such a mutex is locked (for
+/// example `pool::enter` for 0 Ps) leaves the value consistent.
 fn lock<T>(mutex: &sync::Mutex<T>) -> sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|error| error.into_inner())
 }

@@ -43,7 +43,8 @@ pub(super) fn poisons_dead_stacks() -> bool {
 
 /// Makes all schedulers of this process poison the stacks of Gs that have ended: the upper 32 KiB of a stack of the
 /// standard size are overwritten with a pattern when the stack goes to a free list. If the pattern has changed when the
-/// stack is used again, the process ends with a message. Use this to find code that uses the stack of a G that has ended.
+/// stack is used again, the process ends with a message. Use this to find code that uses the stack of a G that has
+/// ended.
 ///
 /// Has no effect in a build of this crate without debug assertions. Callable from any thread; does not block.
 ///

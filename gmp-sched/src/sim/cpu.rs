@@ -60,7 +60,8 @@ impl RunTime {
         self.stays.get()
     }
 
-    /// Clears the run times. Called on explored machines, on which `slices`, the only user of run times, checks nothing.
+    /// Clears the run times. Called on explored machines, on which `slices`, the only user of run times, checks
+    /// nothing.
     pub(super) fn forget(&self) {
         self.total.set(0);
         self.at_interrupt.set(0);
@@ -89,7 +90,8 @@ impl SimCpu {
         }
     }
 
-    /// Counts the `nanoseconds` after `now` as run time if a G runs on this CPU and its M holds a P. Time does not count
+    /// Counts the `nanoseconds` after `now` as run time if a G runs on this CPU and its M holds a P. Time does not
+    /// count
     ///
     /// - from the moment when the timer is due until its handler has run;
     /// - while an interrupt handler runs;

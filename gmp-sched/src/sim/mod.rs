@@ -152,7 +152,8 @@ impl core::error::Error for Failure {}
 ///
 /// # Panics
 ///
-/// There is no CPU or no P, there are more than 64 CPUs or more Ps than a scheduler can have, or the caller is inside a simulation.
+/// There is no CPU or no P, there are more than 64 CPUs or more Ps than a scheduler can have, or the caller is inside a
+/// simulation.
 pub fn run(config: Config, main: impl FnOnce() + Send + 'static) -> Result<Report, Failure> {
     Simulation::new(config, None).run(None, Box::new(main)).0
 }

@@ -37,10 +37,10 @@ pub(super) fn park(deadline: Option<Instant>) {
 }
 
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
-// SAFETY: a flow of control leaves its CPU only in two cases: it switches, or it gives way while its pin count is
-// zero. `raise_checked_pin` panics before the pin count overflows. Stacks are mapped with guards, end at a multiple of
-// 16, and stay until the run is over. The thread of an M has a stack of its own, starts pinned once, with its M as the M
-// of the CPU (see `switching_to`), and calls `NewMachine::run`.
+// SAFETY: a flow of control leaves its CPU only in two cases: it switches, or it gives way while its pin count is zero.
+// `raise_checked_pin` panics before the pin count overflows. Stacks are mapped with guards, end at a multiple of 16,
+// and stay until the run is over. The thread of an M has a stack of its own, starts pinned once, with its M as the M of
+// the CPU (see `switching_to`), and calls `NewMachine::run`.
 unsafe impl Platform for Sim {
     type Thread = &'static Thread<Self>;
 
@@ -179,7 +179,8 @@ pub(super) fn machine_of(thread: &'static Thread<Sim>) -> Option<&'static Machin
 
 fn run_machine(machine: usize) -> ! {
     #[expect(unsafe_code, reason = "takes over what `start_thread` passed on")]
-    // SAFETY: `start_thread` made this word from a `NewMachine` for one thread, and this thread calls this function once.
+    // SAFETY: `start_thread` made this word from a `NewMachine` for one thread, and this thread calls this function
+    // once.
     let machine = unsafe { NewMachine::<Sim>::from_raw(machine) };
     guarded(|| machine.run())
 }

@@ -45,8 +45,8 @@ pub(super) fn current() -> &'static Simulation {
 #[expect(unsafe_code, reason = "finds the simulation of this host thread")]
 pub(super) fn try_current() -> Option<&'static Simulation> {
     let simulation = CURRENT.get();
-    // SAFETY: the pointer is set from `enter` until the value that `enter` returned is dropped, and the simulation exists
-    // for all that time. All flows of control of the simulation are on this host thread.
+    // SAFETY: the pointer is set from `enter` until the value that `enter` returned is dropped, and the simulation
+    // exists for all that time. All flows of control of the simulation are on this host thread.
     unsafe { simulation.as_ref() }
 }
 

@@ -1,5 +1,5 @@
-//! Tests of private items that need a platform. They run on threads. A test that needs no platform is in the file of what
-//! it tests.
+//! Tests of private items that need a platform. They run on threads. A test that needs no platform is in the file of
+//! what it tests.
 
 mod cancel;
 mod free_slots;

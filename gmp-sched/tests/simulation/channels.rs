@@ -446,8 +446,8 @@ fn ordered_select_checks_all_cases_at_one_instant() {
     });
 }
 
-/// Gs send and receive values and then drop their handles. Both sides may lose their last handle at the same time, while
-/// the buffer has values. Every value is dropped exactly once.
+/// Gs send and receive values and then drop their handles. Both sides may lose their last handle at the same time,
+/// while the buffer has values. Every value is dropped exactly once.
 #[test]
 fn handles_and_values_are_dropped_concurrently() {
     explore(|seed| {

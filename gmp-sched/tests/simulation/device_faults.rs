@@ -126,8 +126,8 @@ impl Device {
         });
     }
 
-    /// Waits for the answer to the request in `place`. If the limit ends the wait, returns `None`, and the request stays
-    /// in flight.
+    /// Waits for the answer to the request in `place`. If the limit ends the wait, returns `None`, and the request
+    /// stays in flight.
     fn wait(&'static self, place: usize, limit: sim::Limit<'_>) -> Option<Result<(), Failure>> {
         loop {
             if let Some(answer) = self.take_answer(place) {

@@ -103,8 +103,8 @@ fn stack_of_a_chosen_size_is_not_exchanged() {
             let all = Arc::new(native::WaitGroup::new());
             all.add(20);
             for _ in 0..10 {
-                // The Gs alternate in the run queue, and no G blocks. So each G except the first begins at the moment when a
-                // G with the other stack size ends. It must not take over the stack of that G.
+                // The Gs alternate in the run queue, and no G blocks. So each G except the first begins at the moment
+                // when a G with the other stack size ends. It must not take over the stack of that G.
                 let done = all.clone();
                 native::go(move || {
                     assert!(Pinned::<Native>::new().goroutine().stack().len() < LARGE);

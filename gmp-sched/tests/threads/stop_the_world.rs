@@ -180,8 +180,8 @@ fn more_ps_run_more_gs_at_the_same_time() {
 #[test]
 fn locked_g_is_alone_on_its_thread() {
     thread_local!(static VISITOR: std::cell::Cell<usize> = const { std::cell::Cell::new(0) });
-    /// Not inlined, because a G that is not locked may continue on another thread, and the compiler may keep the address
-    /// of a thread-local variable within one function.
+    /// Not inlined, because a G that is not locked may continue on another thread, and the compiler may keep the
+    /// address of a thread-local variable within one function.
     #[inline(never)]
     fn visitor() -> usize {
         VISITOR.get()

@@ -394,8 +394,8 @@ fn notifying_a_bubble_from_outside_panics() {
     assert_end_from_outside_panics(new, wait, |(_, changed)| _ = changed.notify_all(), 1);
 }
 
-/// A closed channel cannot be used in any way that would involve the bubble. So callers outside of the bubble get the same
-/// answers as callers inside.
+/// A closed channel cannot be used in any way that would involve the bubble. So callers outside of the bubble get the
+/// same answers as callers inside.
 #[test]
 fn closed_channel_of_a_bubble_reports_its_end_outside() {
     THREADS.run(1, || {

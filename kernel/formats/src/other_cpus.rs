@@ -1,8 +1,8 @@
 //! Which CPUs the boot CPU starts, and which of them may enter the kernel.
 //!
 //! The firmware's list of CPUs may be longer than the kernel supports, may contain CPUs that the local APIC cannot
-//! address, and may lack the boot CPU. A CPU that is started may be late, or never come. So CPUs get their numbers in the
-//! order in which they enter, and after the boot CPU has closed the [`Entrance`], no more CPUs enter.
+//! address, and may lack the boot CPU. A CPU that is started may be late, or never come. So CPUs get their numbers in
+//! the order in which they enter, and after the boot CPU has closed the [`Entrance`], no more CPUs enter.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -73,8 +73,8 @@ impl Entrance {
         Self { entered: AtomicU32::new(0), refused: AtomicU32::new(0) }
     }
 
-    /// Called by a CPU that has started. Returns how many CPUs have entered before it. Returns `None` if the entrance is
-    /// closed, so that the CPU must halt.
+    /// Called by a CPU that has started. Returns how many CPUs have entered before it. Returns `None` if the entrance
+    /// is closed, so that the CPU must halt.
     pub fn enter(&self) -> Option<u32> {
         let increment = |entered| (entered & CLOSED == 0).then_some(entered + 1);
         let entered = self.entered.fetch_update(Ordering::Relaxed, Ordering::Relaxed, increment);

@@ -69,7 +69,8 @@ impl PinSeries {
     }
 
     /// Records a timer tick at `now`. `is_off` says whether the tick has found preemption off, and `is_pending` whether
-    /// it has found a switch pending. Returns whether the tick begins a series; if so, the caller must request a switch.
+    /// it has found a switch pending. Returns whether the tick begins a series; if so, the caller must request a
+    /// switch.
     #[must_use]
     pub fn tick(&self, is_off: bool, is_pending: bool, now: u64) -> bool {
         if !is_off {

@@ -225,7 +225,8 @@ impl PhysicalMemory for FirmwareMemory {
             // it as an unusable region that ends above 4 GiB.
             paging::map_device(physical, length).ok()?
         };
-        // SAFETY: `length` bytes are mapped at `start`, and are never unmapped. Nothing writes to the firmware's tables.
+        // SAFETY: `length` bytes are mapped at `start`, and are never unmapped. Nothing writes to the firmware's
+        // tables.
         Some(unsafe { slice::from_raw_parts(start.as_ptr(), length) })
     }
 }

@@ -215,8 +215,8 @@ fn install_trampoline(page: PhysAddr) -> &'static Data {
     unsafe { ptr::copy_nonoverlapping(start, copy, length) };
     for symbol in [(&raw const trampoline_gdt_pointer).wrapping_add(2), &raw const trampoline_long_mode] {
         let address = copy.wrapping_add(offset_of(symbol)).cast::<u32>();
-        // SAFETY: the four bytes at this address are in the copy. They are the address in the pointer to the GDT, or the
-        // offset in the far pointer to the 64-bit code.
+        // SAFETY: the four bytes at this address are in the copy. They are the address in the pointer to the GDT, or
+        // the offset in the far pointer to the 64-bit code.
         let offset = unsafe { address.read_unaligned() };
         // SAFETY: the four bytes are in the copy. No CPU has started, so nothing else accesses the copy.
         unsafe { address.write_unaligned(offset + page_address(page)) };

@@ -14,9 +14,9 @@ use gmp_sched::preempt;
 use crate::cpu::percpu;
 use crate::sched::platform::Kernel;
 
-/// The upper half is the shortest time between two preemptions on a CPU, in nanoseconds. The random time that is added to
-/// it is less than the lower half, in nanoseconds. Zero if there is no storm. Both halves are in one word, so that the
-/// handlers never see the halves of two storms.
+/// The upper half is the shortest time between two preemptions on a CPU, in nanoseconds. The random time that is added
+/// to it is less than the lower half, in nanoseconds. Zero if there is no storm. Both halves are in one word, so that
+/// the handlers never see the halves of two storms.
 static GAPS: AtomicU64 = AtomicU64::new(0);
 static RANDOM: AtomicU64 = AtomicU64::new(0x9E37_79B9_7F4A_7C15);
 

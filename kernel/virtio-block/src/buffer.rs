@@ -12,8 +12,8 @@
 //! Each buffer except for the last one is full of data. The header directly precedes the data in the first buffer, and
 //! the status directly follows the data in the last one. (Virtio 1.2, 2.7.4, allows the driver to divide a request into
 //! pieces as it likes.) So a request with one buffer consists of two pieces of memory: one that the device reads,
-//! followed by one that it writes. Each further buffer adds one piece. The table contains the descriptors of the pieces,
-//! if the queue uses indirect descriptors.
+//! followed by one that it writes. Each further buffer adds one piece. The table contains the descriptors of the
+//! pieces, if the queue uses indirect descriptors.
 
 #![expect(unsafe_code, reason = "accesses memory that the device accesses, too")]
 

@@ -56,8 +56,8 @@ struct Kept {
 }
 
 impl Kept {
-    /// Waits like [`Snapshot::take`], and returns the current numbers. The returned value owns no memory of the heap, so
-    /// it does not change the result of the next call.
+    /// Waits like [`Snapshot::take`], and returns the current numbers. The returned value owns no memory of the heap,
+    /// so it does not change the result of the next call.
     fn take(gs: usize) -> Self {
         drop(Snapshot::take(gs));
         Self { bytes: live_heap_bytes(), ms: scheduler().expect("the scheduler runs").machines().count() }
@@ -77,9 +77,9 @@ const LEVEL: usize = 2;
 /// The largest number of batches. A leak of one byte in each round makes the heap grow in each batch.
 const MOST_BATCHES: usize = 20;
 
-/// Runs `round` repeatedly, and checks that no slot, buffer, G or stack has leaked. Continues until neither Ms nor bytes
-/// of the heap have grown in [`LEVEL`] consecutive batches of rounds. If this does not happen within [`MOST_BATCHES`]
-/// batches, Ms or bytes leak, and the function panics.
+/// Runs `round` repeatedly, and checks that no slot, buffer, G or stack has leaked. Continues until neither Ms nor
+/// bytes of the heap have grown in [`LEVEL`] consecutive batches of rounds. If this does not happen within
+/// [`MOST_BATCHES`] batches, Ms or bytes leak, and the function panics.
 pub(crate) fn check(round: impl Fn()) {
     let gs = num_goroutine();
     let before = Snapshot::take(gs);

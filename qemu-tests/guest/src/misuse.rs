@@ -149,8 +149,8 @@ fn is_waiting(of: &JoinHandle<()>) -> bool {
     all.any(|goroutine| goroutine.id() == of.id() && goroutine.status() == Status::Waiting)
 }
 
-/// All Gs wait for locks, a condition variable, a barrier, a semaphore or a `WaitGroup`, so there is a deadlock. The report shows
-/// what each G waits for.
+/// All Gs wait for locks, a condition variable, a barrier, a semaphore or a `WaitGroup`, so there is a deadlock. The
+/// report shows what each G waits for.
 fn deadlock_on_a_lock_is_reported() {
     static MUTEX: Mutex<()> = Mutex::new(());
     static LOCK: RwLock<()> = RwLock::new(());

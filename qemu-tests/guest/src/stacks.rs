@@ -99,8 +99,8 @@ fn stacks_have_the_chosen_size() {
         let before = mm::usage();
         (0..3).for_each(|_| round());
         let after = mm::usage();
-        // The later rounds may need up to 20 more stacks, if Gs of a round have not left their stacks when the next round
-        // begins. Without reuse they would need 60.
+        // The later rounds may need up to 20 more stacks, if Gs of a round have not left their stacks when the next
+        // round begins. Without reuse they would need 60.
         let new = after.stacks_in_use + after.stacks_cached - before.stacks_in_use - before.stacks_cached;
         assert!(new <= 20, "{kib} KiB: {before:?}, then {after:?}");
     }

@@ -122,8 +122,8 @@ fn threads_run_for_their_granularity_beside_due_timers() {
 }
 guest_test!(threads_run_for_their_granularity_beside_due_timers, smp = &[1], icount, seconds = 60);
 
-/// A G that has stopped the world must not block. Blocking panics, because otherwise the machine would hang. This is the
-/// program's fault, so the status is 2.
+/// A G that has stopped the world must not block. Blocking panics, because otherwise the machine would hang. This is
+/// the program's fault, so the status is 2.
 fn blocking_with_the_world_stopped() {
     let _world = kernel::platform::stop_the_world();
     sleep(Duration::from_millis(1));

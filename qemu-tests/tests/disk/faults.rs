@@ -32,8 +32,8 @@ fn faulty_requests_fail_and_others_succeed() {
     }
 }
 
-/// The guest test makes 24 requests at a time, and in the fourth round one of them has the fault. The disk is as slow as
-/// the kernel allows, so all 24 are in flight before the first is answered.
+/// The guest test makes 24 requests at a time, and in the fourth round one of them has the fault. The disk is as slow
+/// as the kernel allows, so all 24 are in flight before the first is answered.
 #[test]
 fn wrong_completion_fails_everything_in_flight() {
     const TEST: &str = "disk_faults::wrong_completion_fails_everything_in_flight";

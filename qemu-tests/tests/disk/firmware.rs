@@ -1,5 +1,6 @@
 //! The tests of disks that run with every kind of firmware: here without firmware, and in `tests/firmware` on BIOS and
-//! UEFI. With firmware, devices have other addresses, and the bootloader has read another disk before the kernel starts.
+//! UEFI. With firmware, devices have other addresses, and the bootloader has read another disk before the kernel
+//! starts.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};

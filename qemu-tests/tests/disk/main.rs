@@ -205,9 +205,9 @@ fn device_that_is_notified_through_a_port_is_refused_and_others_work() {
     assert_eq!((stdout(&output).as_ref(), output.status.code()), (disks.expected().as_str(), Some(1)));
 }
 
-/// The kernel maps the registers of at most 32 virtio devices. Two of them are the console and the entropy device, so 30
-/// of the 34 disks work.
-/// Eight disks share one device of the PCI bus, as its functions, because the bus has room for only 32 devices.
+/// The kernel maps the registers of at most 32 virtio devices. Two of them are the console and the entropy device, so
+/// 30 of the 34 disks work. Eight disks share one device of the PCI bus, as its functions, because the bus has room for
+/// only 32 devices.
 #[test]
 #[ignore = "takes half a minute"]
 fn disk_beyond_the_limit_is_refused_and_others_work() {

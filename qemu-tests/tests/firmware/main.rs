@@ -119,8 +119,9 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Returns a trial for each test in the kernel and each number of CPUs of this test, except for hidden and ignored tests. If
-/// `is_all` is not set, returns only the trials of the ordinary run. Tests that can share a machine follow each other.
+/// Returns a trial for each test in the kernel and each number of CPUs of this test, except for hidden and ignored
+/// tests. If `is_all` is not set, returns only the trials of the ordinary run. Tests that can share a machine follow
+/// each other.
 fn trials_of_guest(tests: &[Test], runner: &Arc<Runner>, firmware: Firmware, is_all: bool) -> Vec<Trial> {
     let mut planned: Vec<(u32, &Test)> = tests
         .iter()
@@ -140,8 +141,8 @@ fn trials_of_guest(tests: &[Test], runner: &Arc<Runner>, firmware: Firmware, is_
     planned.into_iter().map(trial).collect()
 }
 
-/// Returns a trial for each test of disks that runs with every kind of firmware. If `is_all` is not set, returns only the
-/// trials of the ordinary run.
+/// Returns a trial for each test of disks that runs with every kind of firmware. If `is_all` is not set, returns only
+/// the trials of the ordinary run.
 fn trials_with_disks(firmware: Firmware, is_all: bool) -> impl Iterator<Item = Trial> {
     WITH_DISKS.iter().filter_map(move |&(name, test)| {
         let is_ordinary = ORDINARY_WITH_DISKS.contains(&name);
@@ -154,8 +155,8 @@ fn trials_with_disks(firmware: Firmware, is_all: bool) -> impl Iterator<Item = T
     })
 }
 
-/// Makes a trial. If disk images cannot be booted with `firmware`, the trial is reported as ignored, with the reason. If
-/// [firmware is required](is_required), the trial fails instead.
+/// Makes a trial. If disk images cannot be booted with `firmware`, the trial is reported as ignored, with the reason.
+/// If [firmware is required](is_required), the trial fails instead.
 fn trial(name: &str, firmware: Firmware, run: impl FnOnce(Firmware) -> Result<(), Failed> + Send + 'static) -> Trial {
     Trial::ignorable_test(format!("{}::{name}", firmware.name()), move || match missing(firmware) {
         Some(reason) if is_required() => Err(format!("{REQUIRE}=1, but this test would be skipped: {reason}").into()),

@@ -70,8 +70,8 @@ pub(crate) struct Crate {
     pub(crate) functions: Vec<Function>,
     /// The names of types and traits. The value is true if a type or trait of this name is public.
     pub(crate) types: BTreeMap<String, bool>,
-    /// The aliases. For `type A = B` and for `use B as A`, the key is `A`, and the value contains the words of `B`. For a
-    /// path in a `use` item, the value contains only its last word.
+    /// The aliases. For `type A = B` and for `use B as A`, the key is `A`, and the value contains the words of `B`. For
+    /// a path in a `use` item, the value contains only its last word.
     pub(crate) aliases: BTreeMap<String, Vec<String>>,
     /// For each module, the names that its `use` items mention.
     pub(crate) imports: BTreeMap<Vec<String>, BTreeSet<String>>,

@@ -115,8 +115,8 @@ impl Generator {
     }
 }
 
-/// Makes a trace with this number of Gs, which all wait in the global queue first. P0 parks only one G at a time, so two
-/// Gs run on it very often.
+/// Makes a trace with this number of Gs, which all wait in the global queue first. P0 parks only one G at a time, so
+/// two Gs run on it very often.
 pub(crate) fn generated(goroutines: u64, parks: u64) -> Trace {
     let mut generator = Generator::new(goroutines);
     for goroutine in generator.fresh.clone() {

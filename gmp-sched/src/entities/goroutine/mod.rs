@@ -90,8 +90,8 @@ pub struct Goroutine<Plat: Platform> {
     /// Storage for a small closure until it runs, then for a small result. Its first 16 bytes are within the first 128
     /// bytes of the G.
     pub(crate) body: InlineBody,
-    /// The waiter through which the last wait with several wakers was claimed. `None` if a deadline has ended this wait,
-    /// or while it has not ended. Go: `param`.
+    /// The waiter through which the last wait with several wakers was claimed. `None` if a deadline has ended this
+    /// wait, or while it has not ended. Go: `param`.
     pub(crate) woken_by: AtomicRef<Waiter<Plat>>,
     /// During a wait with several wakers, the wait generation of this wait, an odd number. Beginning such a wait and
     /// claiming its end each increment this field.
@@ -271,8 +271,8 @@ impl<Plat: Platform> Goroutine<Plat> {
     }
 }
 
-/// A G can wait for another G: for its end; for its next value, if it is a coroutine; or, in a coroutine, for the outer G to
-/// ask for the next value.
+/// A G can wait for another G: for its end; for its next value, if it is a coroutine; or, in a coroutine, for the outer
+/// G to ask for the next value.
 impl<Plat: Platform> Awaited for Goroutine<Plat> {
     /// Whether this G is in the bubble of the calling G. The answer holds until the wait ends: this G leaves its bubble
     /// only when it ends, and its end also ends the wait.

@@ -118,8 +118,8 @@ impl<T, Plat: Platform> Channel<T, Plat> {
             let slot = receiver.slot.load(Ordering::Relaxed).cast::<T>();
             // SAFETY: `slot` is the address of an uninitialised variable for a `T`. The variable belongs to the waiting
             // receiver, and is valid until the receiver's G is readied, which happens only after this copy.
-            // `pop_with_goroutine` has ended the wait, so no other G writes to the variable. `from` points to a value that
-            // the caller owns.
+            // `pop_with_goroutine` has ended the wait, so no other G writes to the variable. `from` points to a value
+            // that the caller owns.
             unsafe { ptr::copy_nonoverlapping(from, slot, 1) };
             receiver.outcome.store(MOVED, Ordering::Relaxed);
             return Attempt::Moved(Some(goroutine));

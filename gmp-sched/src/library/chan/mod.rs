@@ -34,12 +34,12 @@
 //!
 //! While the lock of a channel is free:
 //!
-//! - At least one of the two wait queues is empty. The exception is a channel without a buffer on which one G waits in a
-//!   select both to send and to receive. Both queues then contain only cases of this select, which do not match each
+//! - At least one of the two wait queues is empty. The exception is a channel without a buffer on which one G waits in
+//!   a select both to send and to receive. Both queues then contain only cases of this select, which do not match each
 //!   other.
 //! - If the buffer has a value, no receiver waits.
-//! - If the buffer has room, no sender waits. An unbuffered channel has no buffer, so this concerns only channels with a
-//!   capacity.
+//! - If the buffer has room, no sender waits. An unbuffered channel has no buffer, so this concerns only channels with
+//!   a capacity.
 //! - If the channel is closed, no G waits, and no value is added to the buffer.
 //!
 //! A wait that has been ended counts as long as its waiter is in the queue. An operation removes such waiters before it

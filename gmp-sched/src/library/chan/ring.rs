@@ -67,7 +67,8 @@ impl<T> Ring<T> {
         // SAFETY: the capacity is not zero, because the ring is not empty.
         let entry = unsafe { self.advance(&self.head) };
         // SAFETY: the ring is not empty, so the entry at the head has a value, which is moved out only here. The caller
-        // holds the lock, so no other G accesses the entry. The caller promises that `to` is uninitialised and writable.
+        // holds the lock, so no other G accesses the entry. The caller promises that `to` is uninitialised and
+        // writable.
         unsafe { ptr::copy_nonoverlapping(entry, to, 1) }
     }
 }

@@ -26,8 +26,8 @@ impl<T: OnEnd> OnEnd for [T; 1] {
 pub(crate) struct Hook(Box<dyn OnEnd>);
 
 impl Hook {
-    /// Allocates a hook. On stable Rust, safe code can allocate room for one value fallibly only as a vector, which then
-    /// becomes a boxed array.
+    /// Allocates a hook. On stable Rust, safe code can allocate room for one value fallibly only as a vector, which
+    /// then becomes a boxed array.
     pub(crate) fn new<T: OnEnd>(hook: T) -> Result<Self, OutOfResources> {
         let mut one = Vec::new();
         one.try_reserve_exact(1).map_err(|_| OutOfResources)?;

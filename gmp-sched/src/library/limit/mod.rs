@@ -122,9 +122,9 @@ impl<Plat: Platform> WaitEnd<Plat> for Limit<'_, Plat> {
 
     fn disarm(self, me: &'static Goroutine<Plat>) {
         if let Some(node) = self.node() {
-            // When the G parked, the commit held the node's lock while it queued the waiter and armed the timer. (It did
-            // neither if the node had ended.) `dequeue` takes the same lock. So when `dequeue` returns, the commit does
-            // not arm the timer any more and no longer uses the node.
+            // When the G parked, the commit held the node's lock while it queued the waiter and armed the timer. (It
+            // did neither if the node had ended.) `dequeue` takes the same lock. So when `dequeue` returns, the commit
+            // does not arm the timer any more and no longer uses the node.
             node.dequeue(me);
         }
         WaitEnd::<Plat>::disarm(self.deadline, me);

@@ -220,8 +220,8 @@ impl<Plat: Platform> Node<Plat> {
         self.state.lock().waiters.remove(&me.context_waiter);
     }
 
-    /// Registers `hook`, which is called when this node is cancelled, and returns the key of the hook. Does not register
-    /// the hook if the node has ended or if there is no memory.
+    /// Registers `hook`, which is called when this node is cancelled, and returns the key of the hook. Does not
+    /// register the hook if the node has ended or if there is no memory.
     pub(crate) fn add_hook(&self, hook: Hook) -> Result<usize, NotAdded> {
         self.register(hook, |state| &mut state.hooks)
     }
@@ -272,8 +272,8 @@ impl<Plat: Platform> Node<Plat> {
                 }
                 table.larger()
             };
-            // While the lock is free, other callers may fill the table or enlarge it themselves. So after the allocation
-            // the loop checks everything again.
+            // While the lock is free, other callers may fill the table or enlarge it themselves. So after the
+            // allocation the loop checks everything again.
             room = Room::of(larger)?;
         }
     }

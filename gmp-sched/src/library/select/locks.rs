@@ -21,8 +21,8 @@ pub(crate) enum Locked {
 
 /// Locks each channel, queues `me` on it, and returns `true`. If a channel is already locked (by another G, or by this
 /// select because two cases use the same channel), or if a case seems to be ready, undoes everything and returns
-/// `false`. Other Gs never find the undone waiters, because they search the queues under the same locks. A check without
-/// the lock may see that a queue is not empty, but such a check is only a hint.
+/// `false`. Other Gs never find the undone waiters, because they search the queues under the same locks. A check
+/// without the lock may see that a queue is not empty, but such a check is only a hint.
 #[inline(always)]
 pub(crate) fn enter_all<Plat: Platform>(
     pinned: &Pinned<Plat>,
@@ -53,8 +53,8 @@ fn take_back_all<Plat: Platform>(entered: &[Case<'_, Plat>]) {
 }
 
 /// Removes a G from all queues after its wait. `waker` is the waiter through which the G was woken, if any. The G that
-/// ended the wait has removed this waiter already, and this function removes the waiters of all other cases. Records the
-/// outcome of the case that contains `waker`, and returns the index of that case.
+/// ended the wait has removed this waiter already, and this function removes the waiters of all other cases. Records
+/// the outcome of the case that contains `waker`, and returns the index of that case.
 #[inline(always)]
 pub(crate) fn leave_queues<Plat: Platform>(
     pinned: &Pinned<Plat>,
@@ -197,9 +197,9 @@ pub(super) fn enter_in_order<Plat: Platform>(
 /// Unlocks the channels.
 ///
 /// If this is called in the commit of a park, the G may run as soon as its first channel is unlocked. But before the G
-/// leaves the select, it locks each channel again, except the channel through which it was woken, which has already been
-/// unlocked. So the G waits until the last channel is unlocked. Until then the cases are valid. They are not accessed
-/// after that.
+/// leaves the select, it locks each channel again, except the channel through which it was woken, which has already
+/// been unlocked. So the G waits until the last channel is unlocked. Until then the cases are valid. They are not
+/// accessed after that.
 pub(crate) fn unlock_all<Plat: Platform>(cases: &[Case<'_, Plat>], locked: Locked) {
     match locked {
         Locked::Each => unlock_each(cases),

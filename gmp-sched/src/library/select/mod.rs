@@ -17,16 +17,17 @@
 //!
 //! 1. Without locks, find the cases that seem to be ready. Choose one of them, lock its channel, and try the case. Most
 //!    selects finish here, with one lock. An ordered select tries only the first case in this step. The macro knows the
-//!    types of its cases. So, unless the select is ordered, the macro does this step before it makes a list of the cases.
+//!    types of its cases. So, unless the select is ordered, the macro does this step before it makes a list of the
+//!    cases.
 //! 2. If nothing seemed to be ready, or if the attempt failed, lock all channels, each once, and check again. This
 //!    check is exact. If a case is ready, perform it. If no case is ready and the select must not wait, return: at this
 //!    instant nothing was ready. A select that waits forever and is not ordered first tries to do steps 2 and 3
 //!    together, case by case. If it comes to a channel that is locked or ready, it undoes this attempt and does step 2
 //!    as described above.
 //! 3. Put a waiter into the queue of each case, park, and unlock on the far side. The waiters are in the cases, which
-//!    the macro keeps on the G's stack, and share one wait generation. Cases on the same channel queue in random order or, if the select is
-//!    ordered, in the order of the list. A waker that finds one of the waiters claims the wait generation, moves the
-//!    value, and readies the G.
+//!    the macro keeps on the G's stack, and share one wait generation. Cases on the same channel queue in random order
+//!    or, if the select is ordered, in the order of the list. A waker that finds one of the waiters claims the wait
+//!    generation, moves the value, and readies the G.
 //! 4. Remove the waiters of the other cases from their queues, one lock at a time.
 //!
 //! Go's `selectgo` starts with step 2.

@@ -1,5 +1,5 @@
-//! Mutual exclusion by an atomic word and a wait queue. While no G waits, lock changes the word by one compare-exchange,
-//! and unlock by one subtraction.
+//! Mutual exclusion by an atomic word and a wait queue. While no G waits, lock changes the word by one
+//! compare-exchange, and unlock by one subtraction.
 //!
 //! Go: `Mutex` (internal/sync/mutex.go, go1.27).
 //!
@@ -11,8 +11,8 @@
 //!                HELD|AWAKE[|KEPT|QUEUED] ◀──── anyone locks ────── AWAKE[|QUEUED]
 //! ```
 //!
-//! Unlock subtracts `HELD`. If no G is queued, this frees the mutex. If Gs are queued, the mutex is also `KEPT`, so that
-//! the subtraction does not free it: the unlocking G keeps it until it has decided who is next.
+//! Unlock subtracts `HELD`. If no G is queued, this frees the mutex. If Gs are queued, the mutex is also `KEPT`, so
+//! that the subtraction does not free it: the unlocking G keeps it until it has decided who is next.
 //!
 //! Normally unlock frees the mutex and wakes the first waiter, which then competes for the mutex with other Gs. A G
 //! that is already running usually wins, which saves a switch per lock. Until a woken waiter has tried to lock the
@@ -194,8 +194,8 @@ impl<Plat: Platform> RawMutex<Plat> {
         }
     }
 
-    /// Subtracts `HELD` and returns the result. On x86-64, this takes 0.5 ns less than a compare-exchange. (A lock and an
-    /// unlock together take 5 ns on an EPYC.) Go: `Unlock`.
+    /// Subtracts `HELD` and returns the result. On x86-64, this takes 0.5 ns less than a compare-exchange. (A lock and
+    /// an unlock together take 5 ns on an EPYC.) Go: `Unlock`.
     #[inline(always)]
     fn subtract(&self) -> u32 {
         Plat::point(Site::Sync);
@@ -326,8 +326,8 @@ impl<Plat: Platform> RawMutex<Plat> {
         self.let_go(self.subtract(), Fairness::Normal)
     }
 
-    /// If the caller has kept the mutex after the subtraction of `HELD`, frees it, or hands it over to the first waiter.
-    /// `word` is the result of the subtraction. The caller is pinned, and must ready the returned waiter.
+    /// If the caller has kept the mutex after the subtraction of `HELD`, frees it, or hands it over to the first
+    /// waiter. `word` is the result of the subtraction. The caller is pinned, and must ready the returned waiter.
     ///
     /// Ordering: the changes of the word below are Relaxed. They are read-modify-write operations, so they continue the
     /// release sequence that begins with the Release in [`subtract`](Self::subtract).
@@ -360,8 +360,8 @@ impl<Plat: Platform> RawMutex<Plat> {
         Plat::point(Site::Sync);
         if fairness == Fairness::HandOver || now - began >= STARVING {
             first.outcome.store(HANDED_OVER, Ordering::Relaxed);
-            // Sets `HELD`, and clears the other two bits if no other G is queued. Readying the waiter's G publishes to that
-            // G what was done under the lock.
+            // Sets `HELD`, and clears the other two bits if no other G is queued. Readying the waiter's G publishes to
+            // that G what was done under the lock.
             self.word.fetch_xor(if is_last { HELD | KEPT | QUEUED } else { HELD }, Ordering::Relaxed);
         } else {
             first.outcome.store(COMPETE, Ordering::Relaxed);
@@ -415,7 +415,8 @@ unsafe impl<Plat: Platform> lock_api::RawMutex for RawMutex<Plat> {
     }
 }
 
-// SAFETY: see the implementation of `lock_api::RawMutex` above. The mutex stays locked during a handover to the next holder.
+// SAFETY: see the implementation of `lock_api::RawMutex` above. The mutex stays locked during a handover to the next
+// holder.
 unsafe impl<Plat: Platform> lock_api::RawMutexFair for RawMutex<Plat> {
     #[inline]
     unsafe fn unlock_fair(&self, _: GuardSend) {

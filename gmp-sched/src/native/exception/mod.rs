@@ -210,8 +210,8 @@ fn divert(goroutine: &'static Goroutine<Native>, registers: &mut Registers) {
         // code of a library has raised the exception, this code may hold a lock that the report needs, so there is no
         // backtrace.
         let last_word = ptr::with_exposed_provenance::<u64>(stack_pointer as usize);
-        // SAFETY: the word is at the stack pointer of the G, which does not run, and is on the G's stack, as was checked
-        // above.
+        // SAFETY: the word is at the stack pointer of the G, which does not run, and is on the G's stack, as was
+        // checked above.
         let caller = unsafe { last_word.read_unaligned() };
         if !exception.is_fetch() || !is_own_code(caller) {
             end_at_once(&exception);

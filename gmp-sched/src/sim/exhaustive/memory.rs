@@ -220,9 +220,9 @@ impl MachineMemory {
         self.arena.free.set(0);
     }
 
-    /// Brings the image of the machine's memory up to date and returns the hash of this memory. Only the part of a stack
-    /// at or above its pointer in `stack_pointers` is in use. Below the pointer, the last [`CLEARED`] bytes are cleared,
-    /// and all bytes that were in use at the last call.
+    /// Brings the image of the machine's memory up to date and returns the hash of this memory. Only the part of a
+    /// stack at or above its pointer in `stack_pointers` is in use. Below the pointer, the last [`CLEARED`] bytes are
+    /// cleared, and all bytes that were in use at the last call.
     pub(super) fn save(&self, stack_pointers: &[usize]) -> u128 {
         let mut image = self.image.borrow_mut();
         let heap = self.arena.base()..self.arena.base() + HEAP;
@@ -254,9 +254,9 @@ impl MachineMemory {
 /// Clears the part of a stack below the stack pointer.
 #[expect(unsafe_code, reason = "writes the machine's memory")]
 fn clear(memory: Range<usize>) {
-    // SAFETY: the memory is part of an arena whose machine does not run. It is not in use, because it is below the stack
-    // pointer. No red zone below a stack pointer is in use, because the compiler keeps none across the inline assembly
-    // by which a flow of control leaves its stack.
+    // SAFETY: the memory is part of an arena whose machine does not run. It is not in use, because it is below the
+    // stack pointer. No red zone below a stack pointer is in use, because the compiler keeps none across the inline
+    // assembly by which a flow of control leaves its stack.
     unsafe { ptr::with_exposed_provenance_mut::<u8>(memory.start).write_bytes(0, memory.len()) };
 }
 
@@ -303,8 +303,8 @@ pub(super) struct Mark {
     hash: u128,
 }
 
-/// A copy of the machine's memory at the time of the last [`save`](MachineMemory::save), and the changes by which earlier
-/// states can be restored.
+/// A copy of the machine's memory at the time of the last [`save`](MachineMemory::save), and the changes by which
+/// earlier states can be restored.
 #[derive(Default)]
 struct Image {
     /// The copies of the heap and of each stack.
@@ -343,8 +343,8 @@ const SECTION: usize = 512;
 const LINE: usize = 8;
 
 impl Image {
-    /// Copies the words of a part that have changed. The memory at the addresses `used` may be in use. Other memory that
-    /// has been in use is 0.
+    /// Copies the words of a part that have changed. The memory at the addresses `used` may be in use. Other memory
+    /// that has been in use is 0.
     fn update(&mut self, number: usize, part: &Range<usize>, used: Range<usize>) {
         if self.parts.len() <= number {
             let words = part.len() / WORD;
@@ -408,7 +408,8 @@ fn read(address: usize, count: usize) -> &'static [u64] {
 /// Writes a word of an explored machine.
 fn write(address: usize, word: u64) {
     #[expect(unsafe_code, reason = "writes the machine's memory")]
-    // SAFETY: the word is aligned mapped memory of an arena whose machine does not run, and no slice of `read` is in use.
+    // SAFETY: the word is aligned mapped memory of an arena whose machine does not run, and no slice of `read` is in
+    // use.
     unsafe {
         ptr::with_exposed_provenance_mut::<u64>(address).write(word);
     }

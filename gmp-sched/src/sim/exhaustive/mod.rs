@@ -25,20 +25,20 @@
 //! - what is always written before it is read: the number of steps so far, the number of the CPU that ran last, whether
 //!   its IPI was late, the context of the driver (see `simulation`), and the contexts of flows of control that run or
 //!   have ended;
-//! - the points at which the CPUs are stopped, which only the report of a failure names, and how long Gs have run, which
-//!   only `slices` checks;
+//! - the points at which the CPUs are stopped, which only the report of a failure names, and how long Gs have run,
+//!   which only `slices` checks;
 //! - memory below the stack pointer of a flow of control that does not run;
 //! - the random numbers of a P, which start anew in each state. So a thief always visits the other Ps in the same
 //!   order, which [`Setting::order`] chooses.
 //!
 //! # How the number of states is reduced
 //!
-//! With [`Setting::reduces`], states that can be reached only by steps that make no difference are left out, and more is
-//! cleared before a state is saved. `tests/composition.rs` compares complete explorations with and without the
+//! With [`Setting::reduces`], states that can be reached only by steps that make no difference are left out, and more
+//! is cleared before a state is saved. `tests/composition.rs` compares complete explorations with and without the
 //! reduction: they find the same stable situations ([`Census::situations`]). The reduction is sound for these reasons:
 //!
-//! - *Two points without an access to shared memory in between are one point.* A switch at the second point has the same
-//!   effect as a switch at the first. This is so at a point before a lock
+//! - *Two points without an access to shared memory in between are one point.* A switch at the second point has the
+//!   same effect as a switch at the first. This is so at a point before a lock
 //!   ([`point_before_lock`](crate::base::points::Points::point_before_lock)), because taking a lock is a step, too; and
 //!   in a CPU that waits for a lock, which only needs one point in each iteration.
 //! - *A failed check that changes nothing need not be repeated*
@@ -46,12 +46,13 @@
 //!   times before its last round, and waits for a G in `runnext` up to four times. Here it does each once. For each run
 //!   with repetitions there is a run without the failed ones, in which the thief makes the remaining visits at the same
 //!   moments, with the same effect.
-//! - *What is written before it is read is cleared*: the link of a G, M, P or thread that is in no list, the time of the
-//!   last sleep of a thread that does not sleep, and the P that an M had in its last system call when it holds a P
+//! - *What is written before it is read is cleared*: the link of a G, M, P or thread that is in no list, the time of
+//!   the last sleep of a thread that does not sleep, and the P that an M had in its last system call when it holds a P
 //!   again. So is the last holder of a P, because it only makes the search of `Scheduler::holder_of` shorter.
-//! - *Memory below a stack pointer is not in use*, so it is cleared before a state is saved. A part of it is also cleared
-//!   in most functions of the simulated platform that the scheduler calls (`scrub` in `cpu`). Otherwise leftovers of
-//!   earlier calls remain in the parts of later frames that the compiler does not use, and equal states differ.
+//! - *Memory below a stack pointer is not in use*, so it is cleared before a state is saved. A part of it is also
+//!   cleared in most functions of the simulated platform that the scheduler calls (`scrub` in `cpu`). Otherwise
+//!   leftovers of earlier calls remain in the parts of later frames that the compiler does not use, and equal states
+//!   differ.
 //!
 //! Symmetry does not help: if Ms, Ps and CPUs that differ only in their number are counted once, the number of states
 //! falls by less than 3%.
@@ -232,8 +233,8 @@ impl core::error::Error for Failure {}
 /// # Panics
 ///
 /// The global allocator is not [`Memory`], the caller is inside a simulation, or too many machines are explored at the
-/// same time. Or the program waits for ever before it calls [`begin`], or the setting has no CPU, more than 4 CPUs, no P,
-/// or more Ps than a scheduler can have.
+/// same time. Or the program waits for ever before it calls [`begin`], or the setting has no CPU, more than 4 CPUs, no
+/// P, or more Ps than a scheduler can have.
 pub fn explore(setting: Setting, program: fn()) -> Result<Census, Failure> {
     search::Search::new(setting, program).run()
 }

@@ -47,9 +47,9 @@ pub(crate) fn is_called() -> u64 {
     if activity::answers_call() { timer::now() + scan::interval() } else { NEVER }
 }
 
-/// Records whether preemption is off on this CPU, and checks all CPUs if a check is due. If this CPU stays on watchdog duty, returns the latest time at which its timer
-/// must fire for the next check. Otherwise returns [`NEVER`]. Called in this CPU's timer interrupt, after the tick of
-/// the scheduler.
+/// Records whether preemption is off on this CPU, and checks all CPUs if a check is due. If this CPU stays on watchdog
+/// duty, returns the latest time at which its timer must fire for the next check. Otherwise returns [`NEVER`]. Called
+/// in this CPU's timer interrupt, after the tick of the scheduler.
 pub(crate) fn tick(now: u64) -> u64 {
     activity::note_tick(now);
     scan::check_if_due(now);

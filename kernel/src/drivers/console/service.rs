@@ -36,8 +36,8 @@ pub(crate) fn serve(service: Service, inspect: fn()) {
         received::enable(inspect);
         locked(|console| console.has_interrupt = true);
     } else if port::is_there() {
-        // The store comes first, because the release of the console's lock by the message then makes the timer send what is
-        // left of the boot's output.
+        // The store comes first, because the release of the console's lock by the message then makes the timer send
+        // what is left of the boot's output.
         IS_POLLED.store(true, Ordering::Relaxed);
         log::warn!("the console has no interrupt: no input, and slow output");
     }

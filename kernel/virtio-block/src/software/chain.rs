@@ -25,9 +25,9 @@ fn descriptor<M: SharedMemory>(table: PhysAddr, number: u16) -> Option<Descripto
     load::<M, Descriptor>(table.checked_add((size_of::<Descriptor>() * usize::from(number)) as PhysAddr)?)
 }
 
-/// Follows the chain that begins with the descriptor `first` of a table with this number of entries. Returns its memory:
-/// what the device reads, and what it writes. Returns `None` if a piece is not shared memory, a descriptor is not in the
-/// table, or there are too many pieces.
+/// Follows the chain that begins with the descriptor `first` of a table with this number of entries. Returns its
+/// memory: what the device reads, and what it writes. Returns `None` if a piece is not shared memory, a descriptor is
+/// not in the table, or there are too many pieces.
 fn chain<M: SharedMemory>(table: PhysAddr, entries: u16, first: u16) -> Option<[Pieces; 2]> {
     let (mut readable, mut writable, mut number) = (Pieces::default(), Pieces::default(), first);
     loop {

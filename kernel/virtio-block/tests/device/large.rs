@@ -10,7 +10,8 @@ use crate::{Device, completions, open, pattern, run, take_for};
 fn write_and_read(device: &mut Device, sector: u64, bytes: usize, seed: u64) {
     let data = pattern(bytes, seed);
     let (buffers, result) = run(device, Request::Write { sector, bytes }, |buffers| {
-        // The data is written in two parts, the second one first. The boundary between them is usually inside of a buffer.
+        // The data is written in two parts, the second one first. The boundary between them is usually inside of a
+        // buffer.
         let (first, second) = data.split_at(bytes / 3);
         buffers.write(first.len(), second);
         buffers.write(0, first);
