@@ -3,33 +3,28 @@
 
 use core::mem::ManuallyDrop;
 use core::time::Duration;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::{self, Read};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::process::{await_end, end_with_this_process, spawn};
+use crate::listed_child::{List, ListedChild, lock};
+use crate::process::{end_with_this_process, spawn};
 
 /// The process ids of the running programs.
-static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
-
-fn running() -> MutexGuard<'static, BTreeSet<i32>> {
-    // Poisoning is ignored, because the set is consistent even if a holder of the lock has panicked.
-    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static RUNNING: List<()> = List::new(BTreeMap::new());
 
 /// Ends all programs at once. Called when a signal ends this process.
 ///
 /// This function never releases the lock. So a thread that waits for a program does not continue when the program has
 /// ended. Otherwise that thread would report that the program has failed, and could start another program.
 pub(crate) fn kill_all() {
-    let running = ManuallyDrop::new(running());
-    for &id in running.iter() {
+    let running = ManuallyDrop::new(lock(&RUNNING));
+    for &id in running.keys() {
         if let Some(process) = Pid::from_raw(id) {
             // An error means that the program has ended, so no signal is needed.
             let _ = kill_process(process, Signal::KILL);
@@ -61,67 +56,38 @@ pub(crate) struct Ended {
 pub(crate) fn run(mut command: Command, limit: Option<Duration>) -> io::Result<Ended> {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     end_with_this_process(&mut command);
-    let mut program = HostProgram(spawn(command)?);
-    running().insert(program.0.id().cast_signed());
-    let output = program.0.stdout.take().map(read_in_background);
-    let errors = program.0.stderr.take().map(read_in_background);
+    let mut child = spawn(command)?;
+    let output = child.stdout.take().map(read_in_background);
+    let errors = child.stderr.take().map(read_in_background);
+    let mut program = ListedChild::new(child, &RUNNING, ());
     let deadline = limit.map(|limit| Instant::now() + limit);
     let mut is_late = false;
     let [output, errors] = [output, errors].map(|text| {
         let text = text?;
         receive(&text, deadline).or_else(|| {
             is_late = true;
-            // The call also succeeds if the program has ended already. It fails only if the signal cannot be sent.
-            drop(program.0.kill());
+            program.kill();
             // What the program printed before its end is still useful.
             receive(&text, Some(Instant::now() + LAST_OUTPUT))
         })
     });
-    let status = if is_late { None } else { wait(&mut program.0, deadline)? };
+    let status = if is_late { None } else { wait(&mut program, deadline)? };
     Ok(Ended { status, output: output.unwrap_or_default(), errors: errors.unwrap_or_default() })
 }
 
 /// Waits for a program that has closed its pipes, and returns its status. Returns `None` if the program does not end
 /// before the deadline.
-fn wait(program: &mut Child, deadline: Option<Instant>) -> io::Result<Option<ExitStatus>> {
+fn wait(program: &mut ListedChild<()>, deadline: Option<Instant>) -> io::Result<Option<ExitStatus>> {
     /// The time between two checks of the status. Nearly all programs close their pipes only when they end, so few
     /// checks are needed.
     const INTERVAL: Duration = Duration::from_millis(5);
-    let Some(deadline) = deadline else { return reap(program).map(Some) };
+    let Some(deadline) = deadline else { return program.wait().map(Some) };
     loop {
-        let status = {
-            let mut running = running();
-            let status = program.try_wait()?;
-            if status.is_some() {
-                running.remove(&program.id().cast_signed());
-            }
-            status
-        };
+        let status = program.try_wait()?;
         if status.is_some() || Instant::now() >= deadline {
             return Ok(status);
         }
         thread::sleep(INTERVAL);
-    }
-}
-
-/// Waits until the program has ended, and returns its status.
-fn reap(program: &mut Child) -> io::Result<ExitStatus> {
-    await_end(program);
-    // The id is free when the program has been waited for, and another process may get it. So the id leaves the set in
-    // the same critical section. Otherwise `kill_all` could end that other process.
-    let mut running = running();
-    running.remove(&program.id().cast_signed());
-    program.wait()
-}
-
-/// A running program. Dropping it ends the program.
-struct HostProgram(Child);
-
-impl Drop for HostProgram {
-    fn drop(&mut self) {
-        // Both calls also succeed if the program has ended already. Another error cannot be handled here.
-        drop(self.0.kill());
-        drop(reap(&mut self.0));
     }
 }
 

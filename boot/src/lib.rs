@@ -35,6 +35,7 @@ mod host_program;
 pub mod image;
 pub mod input_memory;
 pub mod input_script;
+mod listed_child;
 pub mod memory;
 pub mod memory_disk;
 mod monitor;

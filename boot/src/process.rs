@@ -17,33 +17,29 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
 use std::sync::mpsc::{self, Sender};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use rustix::io::{FdFlags, fcntl_setfd, retry_on_intr};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process, waitid};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{Pid, Signal, getpid, kill_process};
 use signal_hook::consts::{SIGCONT, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
+use crate::listed_child::{List, ListedChild, lock};
 use crate::monitor::Monitor;
 use crate::qemu::{OLDEST_QEMU, QEMU};
 use crate::top;
 use crate::{Error, host_program, temporary};
 
 /// The process ids of the running QEMUs, and the monitor of each of them.
-static RUNNING: Mutex<BTreeMap<i32, Monitor>> = Mutex::new(BTreeMap::new());
-
-fn running() -> MutexGuard<'static, BTreeMap<i32, Monitor>> {
-    // Poisoning is ignored, because the map is consistent even if a holder of the lock has panicked.
-    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static RUNNING: List<Monitor> = List::new(BTreeMap::new());
 
 /// A QEMU process. Dropping it ends QEMU.
 #[derive(Debug)]
 pub struct Process {
-    child: Child,
+    child: ListedChild<Monitor>,
     monitor: Monitor,
     /// The thread that receives the events of the monitor. `None` after [`wait`](Self::wait) has joined the thread.
     listening: Option<JoinHandle<()>>,
@@ -74,9 +70,9 @@ impl Process {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         prepare(&mut command, files.into_iter().map(OwnedFd::from).chain([theirs.into()]).collect());
         let mut child = spawn(command).map_err(cannot)?;
-        running().insert(child.id().cast_signed(), monitor.clone());
         let output = child.stdout.take().expect("asked for a pipe");
         let input = child.stdin.take().expect("asked for a pipe");
+        let child = ListedChild::new(child, &RUNNING, monitor.clone());
         Ok((Self { child, monitor, listening: Some(listening) }, output, input))
     }
 
@@ -121,8 +117,7 @@ impl Process {
 
     /// Ends QEMU at once if it is still running.
     pub fn kill(&mut self) {
-        // The call also succeeds if the process has ended already. It fails only if the signal cannot be sent.
-        drop(self.child.kill());
+        self.child.kill();
     }
 
     /// Waits until QEMU has ended and its last events have been received.
@@ -131,14 +126,7 @@ impl Process {
     ///
     /// If waiting for the process fails.
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
-        await_end(&self.child);
-        let status = {
-            // The id is free when the process has been waited for, and another process may get it. So the id leaves the
-            // map in the same critical section. Otherwise a signal could end that other process.
-            let mut running = running();
-            running.remove(&self.child.id().cast_signed());
-            self.child.wait()
-        };
+        let status = self.child.wait();
         if let Some(listening) = self.listening.take() {
             // `join` returns no error, because the thread does not panic.
             drop(listening.join());
@@ -240,7 +228,7 @@ pub fn share_signals() -> io::Result<()> {
         for signal in signals.forever() {
             if signal == SIGQUIT {
                 // The call fails if the machine has ended. In this case there is nothing to report.
-                running().values().for_each(|monitor| drop(monitor.inject_nmi()));
+                lock(&RUNNING).values().for_each(|monitor| drop(monitor.inject_nmi()));
                 continue;
             }
             send_to_all(match signal {
@@ -265,14 +253,6 @@ pub fn share_signals() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until `child` has ended, but leaves its status, and with it its id, to a later wait. Returns at once if it has
-/// been waited for already.
-pub(crate) fn await_end(child: &Child) {
-    let id = WaitId::Pid(Pid::from_child(child));
-    // An error means that there is nothing to wait for.
-    let _ = retry_on_intr(|| waitid(id.clone(), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT));
-}
-
 /// Returns whether this process ignores a signal.
 #[expect(unsafe_code, reason = "asks the system for the action of a signal")]
 fn is_ignored(signal: i32) -> bool {
@@ -285,7 +265,7 @@ fn is_ignored(signal: i32) -> bool {
 }
 
 fn send_to_all(signal: Signal) {
-    for &id in running().keys() {
+    for &id in lock(&RUNNING).keys() {
         if let Some(process) = Pid::from_raw(id) {
             // An error means that this QEMU has ended, so no signal is needed.
             let _ = kill_process(process, signal);

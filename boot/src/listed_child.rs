@@ -1,0 +1,76 @@
+//! A child process that is on a list of running ones, so that a signal that ends this process can end the child, too.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::process::{Child, ExitStatus};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+
+/// The process ids of running children, each with what belongs to the child.
+pub(crate) type List<T> = Mutex<BTreeMap<i32, T>>;
+
+/// Locks a list. A thread that ends this process by a signal sends the signal to each id on the list under this lock.
+pub(crate) fn lock<T>(list: &List<T>) -> MutexGuard<'_, BTreeMap<i32, T>> {
+    // Poisoning is ignored, because the map is consistent even if a holder of the lock has panicked.
+    list.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A child process. Dropping it ends the child.
+///
+/// When a child that has ended is waited for, its id is free, and another process may get it. So the id leaves the list
+/// in the same critical section. Otherwise a signal could end that other process.
+#[derive(Debug)]
+pub(crate) struct ListedChild<T: 'static> {
+    child: Child,
+    list: &'static List<T>,
+    /// The status of the child. `None` until it has been waited for.
+    status: Option<ExitStatus>,
+}
+
+impl<T> ListedChild<T> {
+    /// Puts `child` on the list, with `entry`.
+    pub(crate) fn new(child: Child, list: &'static List<T>, entry: T) -> Self {
+        lock(list).insert(child.id().cast_signed(), entry);
+        Self { child, list, status: None }
+    }
+
+    /// Ends the child at once if it is still running.
+    pub(crate) fn kill(&mut self) {
+        // The call also succeeds if the process has ended already. It fails only if the signal cannot be sent.
+        drop(self.child.kill());
+    }
+
+    /// Returns the status of the child if it has ended.
+    pub(crate) fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        if self.status.is_none() {
+            let mut list = lock(self.list);
+            self.status = self.child.try_wait()?;
+            if self.status.is_some() {
+                list.remove(&self.child.id().cast_signed());
+            }
+        }
+        Ok(self.status)
+    }
+
+    /// Waits until the child has ended, and returns its status.
+    pub(crate) fn wait(&mut self) -> io::Result<ExitStatus> {
+        loop {
+            if let Some(status) = self.try_wait()? {
+                return Ok(status);
+            }
+            // Waits without the lock. The child keeps its status, and with it its id, until `try_wait` has the lock.
+            let id = WaitId::Pid(Pid::from_child(&self.child));
+            retry_on_intr(|| waitid(id.clone(), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT))?;
+        }
+    }
+}
+
+impl<T> Drop for ListedChild<T> {
+    fn drop(&mut self) {
+        self.kill();
+        // Without this wait, the process would remain as a zombie. An error cannot be handled here.
+        drop(self.wait());
+    }
+}
