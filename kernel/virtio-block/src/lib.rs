@@ -108,7 +108,7 @@ const fn before_shared_read(_: *const u8, _: usize) {}
 use races::before_shared_read;
 
 pub use buffer::{BUFFER_BYTES, BUFFER_PAGES, Buffers, MAX_REQUEST_BUFFERS, MAX_REQUEST_BYTES};
-pub use device::{Device, MAX_QUEUES, OpenError};
+pub use device::{Device, MAX_QUEUES, OpenError, reset};
 pub use protocol::{Failure, Properties, Request, SECTOR_SIZE};
 pub use queue::{Completion, Queue, Refused};
 pub use slot::{AnswerSlot, Mail};

@@ -40,12 +40,10 @@ pub(super) fn find(
 /// # Errors
 /// If the device does not confirm the reset, lacks one of the features, or refuses them.
 pub(super) fn negotiate(transport: &mut MessageTransport, features: u64) -> Result<DeviceStatus, SetupError> {
-    let mut status = DeviceStatus::empty();
-    transport.set_status(status);
-    // The reset is complete when the status reads as zero (virtio 1.2, 4.1.4.3.2).
-    if !(0..transport::RESET_READS).any(|_| transport.get_status() == status) {
+    if !kernel_virtio_block::reset(transport) {
         return Err(SetupError::Refused);
     }
+    let mut status = DeviceStatus::empty();
     for step in [DeviceStatus::ACKNOWLEDGE, DeviceStatus::DRIVER] {
         status |= step;
         transport.set_status(status);

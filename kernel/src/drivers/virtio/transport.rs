@@ -110,17 +110,13 @@ pub(super) fn doorbell(
     Ok(Doorbell::Register { register, queue })
 }
 
-/// The largest number of reads of the status after which a device must have confirmed a reset.
-pub(super) const RESET_READS: usize = 10_000;
-
-/// Resets the device to which these registers belong, so that it stops using its queues. Waits until the device
-/// confirms this, but not for ever.
+/// Resets the device to which these registers belong, so that it stops using its queues.
+///
+/// Does not wait until the device confirms this, because an interrupt handler may call this function. Nothing depends on
+/// the confirmation, because the memory of the queues (see `queue`) is never freed.
 pub(super) fn reset(transport_registers: Registers) {
     // SAFETY: the write passes no address to the device. It makes the device stop using its queues.
     unsafe { transport_registers.write::<u8>(DEVICE_STATUS, 0) };
-    // The reset is complete when the status reads as zero (virtio 1.2, 4.1.4.3.2). If the device never confirms it,
-    // nothing else can be done: the memory of the queues is not reused.
-    let _ = (0..RESET_READS).any(|_| transport_registers.read::<u8>(DEVICE_STATUS) == 0);
 }
 
 /// Returns the structure of type `kind` that the device describes, and its registers.
