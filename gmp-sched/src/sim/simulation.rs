@@ -83,6 +83,9 @@ impl Drop for Entered {
     }
 }
 
+/// The maximum number of CPUs of an explored machine.
+pub(super) const EXPLORED_CPUS: usize = 4;
+
 /// State that only an explored machine has; see `exhaustive`.
 #[derive(Debug, Default)]
 pub(super) struct Explored {
@@ -96,9 +99,9 @@ pub(super) struct Explored {
     /// How many more times the clock may advance to the next deadline while a CPU is busy.
     pub(super) ticks: Cell<u32>,
     /// The point at which each CPU is stopped.
-    pub(super) sites: [Cell<Option<Site>>; 4],
+    pub(super) sites: [Cell<Option<Site>>; EXPLORED_CPUS],
     /// For each CPU, whether its current step only computes, or spins because the CPU waits for another CPU.
-    pub(super) waits: [Cell<bool>; 4],
+    pub(super) waits: [Cell<bool>; EXPLORED_CPUS],
 }
 
 /// Maximum duration of a step, in ns, without the time that a G computes in [`work`](super::work).

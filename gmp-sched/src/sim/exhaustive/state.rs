@@ -15,7 +15,7 @@ use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::kthread::Thread;
-use crate::sim::simulation::{Entered, Explored, Simulation};
+use crate::sim::simulation::{EXPLORED_CPUS, Entered, Explored, Simulation};
 use crate::sim::{Config, Sim};
 
 /// An explored machine. Between two choices, each of its CPUs is stopped: at a point, at a lock, in a G's own code, or
@@ -33,8 +33,7 @@ impl Explorable {
     /// Makes a machine and runs its program up to `begin`.
     pub(super) fn new(setting: Setting, program: fn()) -> Self {
         let Setting { cpus, processors, procs_limit, ticks, order, reduces, .. } = setting;
-        let most = Explored::default().sites.len();
-        assert!(cpus <= most, "{cpus} CPUs: an explored machine has at most {most}");
+        assert!(cpus <= EXPLORED_CPUS, "{cpus} CPUs: an explored machine has at most {EXPLORED_CPUS}");
         let memory = MachineMemory::new();
         assert!(
             memory.is_global_allocator(),
