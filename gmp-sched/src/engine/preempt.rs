@@ -1,10 +1,11 @@
 //! Preemption: what happens when a G has to give way.
 //!
 //! The handler of the platform's timer interrupt calls [`tick`]. At a point where an interrupted G can be switched out,
-//! the platform calls [`give_way`], pinned once. (For a kernel, `interrupt_return` does this.) In addition, a kernel
-//! calls [`first_tick`] when it switches to the thread of an M, and [`must_give_way`] when another CPU has asked for a
-//! preemption by an interrupt. A G gives way when its slice is over (see `slice`), when the world is to stop, and when
-//! another G displaces it.
+//! the platform calls [`give_way`], pinned once. (For a kernel, `interrupt_return` does this.) A kernel calls
+//! [`first_tick`] when it switches to the thread of an M. When it handles an interrupt by which another CPU requests a
+//! preemption, it calls [`must_give_way`].
+//!
+//! A G gives way in three cases: its slice is over (see `slice`), the world is to stop, or another G displaces it.
 //!
 //! # Displacement (wakeup preemption)
 //!

@@ -37,7 +37,7 @@ pub(super) fn park(deadline: Option<Instant>) {
 }
 
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
-// SAFETY: a flow of control leaves its CPU only in two cases: it switches, or it gives way while its pin count is zero.
+// SAFETY: a pinned flow of control leaves its CPU only by a switch. One that is not pinned may also be preempted.
 // `raise_checked_pin` panics before the pin count overflows. Stacks are mapped with guards, end at a multiple of 16,
 // and stay until the run is over. The thread of an M has a stack of its own, starts pinned once, with its M as the M of
 // the CPU (see `switching_to`), and calls `NewMachine::run`.

@@ -310,7 +310,7 @@ fn non_maskable_interrupt_to_a_late_cpu_does_not_reset_the_machine() {
 
 /// Returns when every CPU has run a G.
 fn assert_all_cpus_run() {
-    /// The CPUs that have run a G. Bit n stands for the CPU with the index n.
+    /// A bit mask of the CPUs that have run a G, by their indices.
     static SEEN: AtomicU64 = AtomicU64::new(0);
     let wait = || {
         while (SEEN.load(Ordering::SeqCst).count_ones() as usize) < procs() {
