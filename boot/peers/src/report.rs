@@ -23,6 +23,11 @@ pub fn report_each(name: &str, procs: usize, operations: u64, start: Instant) {
     report(name, procs, start.elapsed().as_nanos() as f64 / operations as f64, "ns/op");
 }
 
+/// Reports the mean duration of `runs` runs that began at `start`.
+pub fn report_microseconds_each(name: &str, procs: usize, runs: u32, start: Instant) {
+    report(name, procs, start.elapsed().as_secs_f64() * 1e6 / f64::from(runs), "us");
+}
+
 pub fn report_milliseconds(name: &str, procs: usize, start: Instant) {
     report(name, procs, start.elapsed().as_secs_f64() * 1e3, "ms");
 }
