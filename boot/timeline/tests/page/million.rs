@@ -48,7 +48,9 @@ fn is_bounded(browser: &mut Browser, theme: &str, goroutines: u64, parks: u64) -
     let busiest = "[...DATA.goroutines.keys()].reduce((most, g) => (history_.ofGoroutine.of(g).length > history_.ofGoroutine.of(most).length ? g : most), 0)";
     let busiest = number(browser, busiest)?;
     let own = number(browser, &format!("history_.ofGoroutine.of({busiest}).length"))?;
-    let mut slowest: f64 = 0.0;
+    // The first frame of each view includes the time in which the browser compiles the code. A frame of a view that is
+    // drawn again does not.
+    let (mut first, mut again): (f64, f64) = (0.0, 0.0);
     let mut most: f64 = 0.0;
     // The times are those of a whole window. What a frame reads is counted in a narrow window, in which reads for each
     // column of pixels do not hide reads for each event.
@@ -62,7 +64,8 @@ fn is_bounded(browser: &mut Browser, theme: &str, goroutines: u64, parks: u64) -
                 let view = format!("timeline.show(DURATION / 3, DURATION / 3 + DURATION / {share})");
                 let frame = browser.evaluate(&format!("{view}; probe.frame()"))?;
                 if prepare.is_empty() {
-                    slowest = slowest.max(frame["time"].as_f64().ok_or("no time")?);
+                    first = first.max(frame["time"].as_f64().ok_or("no time")?);
+                    again = again.max(number(browser, "probe.frame().time")?);
                     continue;
                 }
                 let reads = frame["reads"].as_f64().ok_or("no count")? / rows / f64::from(COLUMNS);
@@ -72,7 +75,7 @@ fn is_bounded(browser: &mut Browser, theme: &str, goroutines: u64, parks: u64) -
             }
         }
     }
-    println!("slowest frame {slowest:.1} ms, at most {most:.1} reads for each pixel");
+    println!("slowest frame {again:.1} ms, {first:.1} ms when first drawn, at most {most:.1} reads for each pixel");
     // The longest waits are selected while the page is loaded.
     assert_eq!(number(browser, "history_.longest.list.length")?, number(browser, "LONGEST")?);
     Ok(())
