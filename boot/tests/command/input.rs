@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 use crate::child::{Running, run};
-use crate::outside::{boot_outside, finish, only_machine, status, text};
+use crate::outside::{boot_outside, finish, small_machine, status, text};
 
 /// A run: its output, and the trace, which contains the time of each event.
 #[derive(PartialEq)]
@@ -72,7 +72,7 @@ fn replay_with(folder: &Path, cpus: &str, more: &[&str]) -> Run {
 #[test]
 fn recorded_run_replays_to_the_same_bytes() {
     let folder = TempDir::new().expect("a folder");
-    let _machine = only_machine();
+    let _machine = small_machine();
     for cpus in ["--smp=1", "--smp=4"] {
         let recorded = record(folder.path(), cpus);
         let script = fs::read_to_string(folder.path().join("input")).expect("a script");
@@ -93,7 +93,7 @@ fn recorded_run_with_a_disk_replays_to_the_same_bytes() {
     let disk = folder.path().join("disk");
     fs::write(&disk, "0123456789abcdef".repeat(100)).expect("written");
     let option = format!("--disk={}", disk.display());
-    let _machine = only_machine();
+    let _machine = small_machine();
     let recorded = record_with(folder.path(), "--smp=2", &[&option]);
     // The program reads the disk once for each line of the input.
     assert_eq!(recorded.output.matches(" 456789abcdef0123\n").count(), 5, "{}", recorded.output);
@@ -138,7 +138,7 @@ fn recorded_run_replays_under_gdb() {
         return;
     }
     let folder = TempDir::new().expect("a folder");
-    let _machine = only_machine();
+    let _machine = small_machine();
     for cpus in ["--smp=1", "--smp=4"] {
         let recorded = record(folder.path(), cpus);
         let (_, output) = replay_under_gdb(folder.path(), cpus, &[], &["continue"]);
@@ -156,7 +156,7 @@ fn gdb_finds_the_recorded_state_at_the_first_stop() {
         return;
     }
     let folder = TempDir::new().expect("a folder");
-    let _machine = only_machine();
+    let _machine = small_machine();
     // The argument of the function `debugger_stops_at_a_line`, in the register `rdi`, is the time that the program
     // prints.
     let orders = ["hbreak *debugger_stops_at_a_line", "continue", "print $rdi", "info registers rip rsp rbx", "kill"];
@@ -177,7 +177,7 @@ fn gdb_stops_at_an_event_of_the_timeline() {
         return;
     }
     let folder = TempDir::new().expect("a folder");
-    let _machine = only_machine();
+    let _machine = small_machine();
     for cpus in ["--smp=1", "--smp=4"] {
         let recorded = record(folder.path(), cpus).trace;
         let recorded: serde_json::Value = serde_json::from_slice(&recorded).expect("JSON");
@@ -199,7 +199,7 @@ fn script_is_written_by_hand() {
     let folder = TempDir::new().expect("a folder");
     let script = "# two lines at once, then one in two pieces\n0.05 \"a\\nb\\n\"\n\n0.1 \"c\"\n0.30 \"\\x64\\n\"\n0.4 \"e\"\n0.4 end\n";
     fs::write(folder.path().join("input"), script).expect("written");
-    let _machine = only_machine();
+    let _machine = small_machine();
     let run = replay(folder.path(), "--smp=2");
     let lines: Vec<(u64, &str)> = run
         .output
@@ -256,7 +256,7 @@ fn failed_run_prints_the_command_that_repeats_it() {
     assert_eq!((status(&output), output.stdout, output.stderr), (status(&again), again.stdout, again.stderr));
     // The second run has recorded input. The command that repeats this run takes the input from the file.
     let output = {
-        let _machine = only_machine();
+        let _machine = small_machine();
         let mut child = start(folder.path(), "--smp=4", "--record-input", &[], &["clocked", "panic"]);
         let mut input = child.take_input();
         input.write_all(b"one\ntwo\n").expect("taken");

@@ -13,7 +13,7 @@ use std::time::Instant;
 use rustix::process::Signal;
 
 use crate::child::{Running, run};
-use crate::outside::{boot_outside, only_machine, text};
+use crate::outside::{boot_outside, only_machine, small_machine, text};
 
 /// A `boot` whose machine sleeps, and a mark by which the test finds the QEMU of this `boot`.
 struct Sleeper {
@@ -188,7 +188,7 @@ fn stopping_boot_stops_the_machine() {
 
 #[test]
 fn output_without_reader_is_lost_after_a_time_and_reported() {
-    let _machine = only_machine();
+    let _machine = small_machine();
     let mut printer = Sleeper::start_program("print", &["--smp=1", "--kernel-option=drain_s=1"], "print-and-exit");
     let first = printer.boot.read_until("\n");
     // QEMU ends although nothing reads its output. `boot` then waits until its own output has been read.

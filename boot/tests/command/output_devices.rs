@@ -5,11 +5,11 @@ use std::process::Output;
 use std::thread;
 
 use crate::child::Running;
-use crate::outside::{boot_outside, finish, only_machine, status, text};
+use crate::outside::{boot_outside, finish, finish_small, small_machine, status, text};
 
 /// Runs `flood`. Reads one line of its output, then nothing for some seconds, and then the rest.
 fn flood(options: &[&str], then: &str) -> Output {
-    let _machine = only_machine();
+    let _machine = small_machine();
     let mut child = Running::start(boot_outside(options, &["flood", then]));
     let first = child.read_until("\n");
     thread::sleep(Duration::from_secs(4));
@@ -84,7 +84,7 @@ const GIVEN_UP: &str = "[the virtio console does not answer: the serial port con
 #[test]
 fn device_that_stops_to_answer_is_given_up_without_a_loss() {
     for cpus in ["--smp=1", "--smp=8"] {
-        let output = finish(boot_outside(&[cpus], &["mute", "flood"]));
+        let output = finish_small(boot_outside(&[cpus], &["mute", "flood"]));
         let printed = text(&output.stdout);
         let printed = printed.strip_prefix("before\n").expect("the virtio console has sent this line");
         let rest = lines_after_flood(printed);
@@ -97,7 +97,7 @@ fn device_that_stops_to_answer_is_given_up_without_a_loss() {
 
 #[test]
 fn program_that_ends_while_the_device_does_not_answer_loses_nothing() {
-    let output = finish(boot_outside(&["--smp=2"], &["mute", "end"]));
+    let output = finish_small(boot_outside(&["--smp=2"], &["mute", "end"]));
     assert_eq!(text(&output.stdout), "before\nin flight\nthat was all\n");
     assert!(text(&output.stderr).starts_with(GIVEN_UP), "{}", text(&output.stderr));
     assert_eq!(status(&output), Some(0));
@@ -105,7 +105,7 @@ fn program_that_ends_while_the_device_does_not_answer_loses_nothing() {
 
 #[test]
 fn panic_while_the_device_does_not_answer_is_reported() {
-    let output = finish(boot_outside(&["--smp=2"], &["mute", "panic"]));
+    let output = finish_small(boot_outside(&["--smp=2"], &["mute", "panic"]));
     assert_eq!(text(&output.stdout), "before\nin flight\nwaiting\n");
     assert!(text(&output.stderr).contains("it was meant to panic"), "{}", text(&output.stderr));
     assert_eq!(status(&output), Some(2));

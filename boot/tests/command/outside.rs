@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tempfile::TempDir;
 
@@ -64,9 +64,20 @@ pub(crate) fn boot_outside(options: &[&str], arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command that boots a machine, and waits until the command ends. Meanwhile no other machine runs.
+/// Runs a command that boots a machine, and waits until the command ends. Meanwhile no other machine runs, or only small
+/// ones if this machine is [small](small_machine).
 pub(crate) fn finish(command: Command) -> Output {
-    let _machine = only_machine();
+    if command.get_args().any(|word| word == "--icount" || word == "--smp=1") {
+        finish_small(command)
+    } else {
+        let _machine = only_machine();
+        run(command)
+    }
+}
+
+/// Like [`finish`], for a machine that is small although its options do not show this.
+pub(crate) fn finish_small(command: Command) -> Output {
+    let _machine = small_machine();
     run(command)
 }
 
@@ -85,12 +96,21 @@ pub(crate) fn finish_at_limit(options: &[&str], argument: &str, is_long_enough: 
     }
 }
 
-/// Takes the lock that a test holds while its machine runs. Only one machine runs at a time, because one machine may
-/// need all CPUs of the host.
-pub(crate) fn only_machine() -> MutexGuard<'static, ()> {
-    static MACHINE: Mutex<()> = Mutex::new(());
+/// Held while machines run: for writing by a test whose machine may need all CPUs of the host, and for reading by a test
+/// whose machine is small.
+static MACHINES: RwLock<()> = RwLock::new(());
+
+/// Takes the lock that a test holds while its machine runs. No other machine runs meanwhile.
+pub(crate) fn only_machine() -> RwLockWriteGuard<'static, ()> {
     LazyLock::force(&OUTSIDE);
-    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+    MACHINES.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes the lock that a test holds while its machine runs, for a *small* machine: one that needs at most one CPU of the
+/// host, because it has only one CPU, counts instructions, or mostly waits. Other small machines may run meanwhile.
+pub(crate) fn small_machine() -> RwLockReadGuard<'static, ()> {
+    LazyLock::force(&OUTSIDE);
+    MACHINES.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The exit status of a command.
