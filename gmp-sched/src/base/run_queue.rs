@@ -223,8 +223,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     /// `share` returns how many of the elements to move; its argument is the length of this ring. The last stolen
     /// element is not put into the thief's ring: this function returns it, for the caller to run. Go: `runqsteal`.
     ///
-    /// If no element is to be moved, takes the element in `runnext` instead, but only if that element is `seen`. Before the
-    /// call, the caller has read `seen` by [`next`](Self::next), and has then waited for a moment if the owner was
+    /// If no element is to be moved, takes the element in `runnext` instead, but only if that element is `seen`. Before
+    /// the call, the caller has read `seen` by [`next`](Self::next), and has then waited for a moment if the owner was
     /// likely to run that element itself. Returns `None` if nothing was stolen.
     pub fn steal_into(&self, thief: &Self, share: impl Fn(u32) -> u32, seen: Option<&'static T>) -> Option<&'static T> {
         // Ordering: Relaxed, because only the owner of `thief`, which is the caller, writes the `tail` of `thief`.
