@@ -10,9 +10,9 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Instant;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::listed_child::{List, ListedChild, lock};
+use crate::listed_child::{List, ListedChild, lock, send_to_all};
 use crate::process::{end_with_this_process, spawn};
 
 /// The process ids of the running programs.
@@ -24,12 +24,7 @@ static RUNNING: List<()> = List::new(BTreeMap::new());
 /// ended. Otherwise that thread would report that the program has failed, and could start another program.
 pub(crate) fn kill_all() {
     let running = ManuallyDrop::new(lock(&RUNNING));
-    for &id in running.keys() {
-        if let Some(process) = Pid::from_raw(id) {
-            // An error means that the program has ended, so no signal is needed.
-            let _ = kill_process(process, Signal::KILL);
-        }
-    }
+    send_to_all(&running, Signal::KILL);
 }
 
 /// How long to wait for the output of a program that was ended at its time limit. The wait is limited, because the
@@ -57,9 +52,9 @@ pub(crate) fn run(mut command: Command, limit: Option<Duration>) -> io::Result<E
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     end_with_this_process(&mut command);
     let mut child = spawn(command)?;
-    let output = child.stdout.take().map(read_in_background);
-    let errors = child.stderr.take().map(read_in_background);
+    let (output, errors) = (child.stdout.take(), child.stderr.take());
     let mut program = ListedChild::new(child, &RUNNING, ());
+    let (output, errors) = (output.map(read_in_background), errors.map(read_in_background));
     let deadline = limit.map(|limit| Instant::now() + limit);
     let mut is_late = false;
     let [output, errors] = [output, errors].map(|text| {
@@ -121,7 +116,7 @@ pub(crate) fn receive(text: &Receiver<String>, deadline: Option<Instant>) -> Opt
 mod tests {
     use std::fs;
 
-    use rustix::process::test_kill_process;
+    use rustix::process::{Pid, test_kill_process};
 
     use super::*;
 

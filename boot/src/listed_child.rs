@@ -6,15 +6,25 @@ use std::process::{Child, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::io::retry_on_intr;
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 /// The process ids of running children, each with what belongs to the child.
 pub(crate) type List<T> = Mutex<BTreeMap<i32, T>>;
 
-/// Locks a list. A thread that ends this process by a signal sends the signal to each id on the list under this lock.
+/// Locks a list. The ids on the list are those of children that have not been waited for, as long as it is locked.
 pub(crate) fn lock<T>(list: &List<T>) -> MutexGuard<'_, BTreeMap<i32, T>> {
     // Poisoning is ignored, because the map is consistent even if a holder of the lock has panicked.
     list.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sends `signal` to all children on a list that is locked.
+pub(crate) fn send_to_all<T>(list: &BTreeMap<i32, T>, signal: Signal) {
+    for &id in list.keys() {
+        if let Some(process) = Pid::from_raw(id) {
+            // An error means that this child has ended, so no signal is needed.
+            let _ = kill_process(process, signal);
+        }
+    }
 }
 
 /// A child process. Dropping it ends the child.
@@ -25,7 +35,8 @@ pub(crate) fn lock<T>(list: &List<T>) -> MutexGuard<'_, BTreeMap<i32, T>> {
 pub(crate) struct ListedChild<T: 'static> {
     child: Child,
     list: &'static List<T>,
-    /// The status of the child. `None` until it has been waited for.
+    /// The status of the child. `None` until it has been waited for. From then on, its id on the list would be that of
+    /// another child.
     status: Option<ExitStatus>,
 }
 

@@ -22,12 +22,12 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{Pid, Signal, getpid, kill_process};
+use rustix::process::{Pid, Signal, getpid};
 use signal_hook::consts::{SIGCONT, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-use crate::listed_child::{List, ListedChild, lock};
+use crate::listed_child::{List, ListedChild, lock, send_to_all};
 use crate::monitor::Monitor;
 use crate::qemu::{OLDEST_QEMU, QEMU};
 use crate::top;
@@ -231,11 +231,12 @@ pub fn share_signals() -> io::Result<()> {
                 lock(&RUNNING).values().for_each(|monitor| drop(monitor.inject_nmi()));
                 continue;
             }
-            send_to_all(match signal {
+            let forwarded = match signal {
                 SIGTSTP => Signal::STOP,
                 SIGCONT => Signal::CONT,
                 _ => Signal::KILL,
-            });
+            };
+            send_to_all(&lock(&RUNNING), forwarded);
             match signal {
                 SIGCONT => top::resume(),
                 SIGTSTP => top::suspend(),
@@ -262,15 +263,6 @@ fn is_ignored(signal: i32) -> bool {
     // SAFETY: zeros are a valid `sigaction`, and so is the action that the system has written.
     let action = unsafe { action.assume_init() };
     asked == 0 && action.sa_sigaction == libc::SIG_IGN
-}
-
-fn send_to_all(signal: Signal) {
-    for &id in lock(&RUNNING).keys() {
-        if let Some(process) = Pid::from_raw(id) {
-            // An error means that this QEMU has ended, so no signal is needed.
-            let _ = kill_process(process, signal);
-        }
-    }
 }
 
 /// Returns advice for a user whose QEMU has failed. If the installed QEMU is older than [`OLDEST_QEMU`], the advice is
