@@ -9,6 +9,7 @@ use core::ops::Range;
 use core::time::Duration;
 
 use super::cpu::SimCpu;
+use super::exhaustive::explored::Explored;
 use super::exhaustive::memory::MachineMemory;
 use super::platform::{STACK_BYTES, run_sysmon};
 use super::{Config, Failure, Report, Sim, oracle};
@@ -81,27 +82,6 @@ impl Drop for Entered {
     fn drop(&mut self) {
         CURRENT.set(core::ptr::null());
     }
-}
-
-/// The maximum number of CPUs of an explored machine.
-pub(super) const EXPLORED_CPUS: usize = 4;
-
-/// State that only an explored machine has; see `exhaustive`.
-#[derive(Debug, Default)]
-pub(super) struct Explored {
-    /// Whether the program has called `begin`. Since then every order of steps is explored.
-    pub(super) has_begun: Cell<bool>,
-    /// Whether the next step leaves a pending IPI of its CPU pending. Otherwise the CPU handles the IPI before the
-    /// step.
-    pub(super) is_late: Cell<bool>,
-    /// Whether the exploration is reduced; see `exhaustive`.
-    pub(super) reduces: Cell<bool>,
-    /// How many more times the clock may advance to the next deadline while a CPU is busy.
-    pub(super) ticks: Cell<u32>,
-    /// The point at which each CPU is stopped.
-    pub(super) sites: [Cell<Option<Site>>; EXPLORED_CPUS],
-    /// For each CPU, whether its current step only computes, or spins because the CPU waits for another CPU.
-    pub(super) waits: [Cell<bool>; EXPLORED_CPUS],
 }
 
 /// Maximum duration of a step, in ns, without the time that a G computes in [`work`](super::work).

@@ -69,6 +69,7 @@
 //! - Runs with more ticks than [`Setting::ticks`] while a CPU is busy are not explored. A pause of the stealing
 //!   protocol takes one step, whatever its length.
 
+pub(super) mod explored;
 mod invariants;
 pub(super) mod memory;
 mod search;

@@ -15,7 +15,8 @@ use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::kthread::Thread;
-use crate::sim::simulation::{EXPLORED_CPUS, Entered, Explored, Simulation};
+use crate::sim::exhaustive::explored::{EXPLORED_CPUS, Explored};
+use crate::sim::simulation::{Entered, Simulation};
 use crate::sim::{Config, Sim};
 
 /// An explored machine. Between two choices, each of its CPUs is stopped: at a point, at a lock, in a G's own code, or
