@@ -34,6 +34,32 @@ fn in_child(test: &str, body: fn()) -> Option<(Output, String)> {
     Some((child, stderr))
 }
 
+/// The test harness captures what a test prints, and prints it only if the test fails. A thread of the standard library
+/// passes this on to the threads that it makes.
+#[test]
+fn test_harness_captures_what_gs_print() {
+    if env::var_os(IS_CHILD).is_some() {
+        THREADS.run(2, || {
+            let gs: Vec<_> = (0..4).map(|n| native::go(move || println!("captured from G {n}"))).collect();
+            gs.into_iter().for_each(|g| g.join().unwrap());
+        });
+        assert!(env::var_os("GMP_CHILD_FAILS").is_none(), "the test is to fail");
+        return;
+    }
+    let printed = |fails: bool| {
+        let mut child = Command::new(env::current_exe().unwrap());
+        child.args(["--exact", "process_end::test_harness_captures_what_gs_print"]).env(IS_CHILD, "1");
+        child.env_remove("RUST_TEST_NOCAPTURE");
+        if fails {
+            child.env("GMP_CHILD_FAILS", "1");
+        }
+        let child = child.output().unwrap();
+        assert_eq!(child.status.success(), !fails);
+        String::from_utf8(child.stdout).unwrap().matches("captured from G").count()
+    };
+    assert_eq!((printed(false), printed(true)), (0, 4));
+}
+
 #[expect(unconditional_recursion, reason = "uses the stack up")]
 fn use_the_stack_up(depth: u64) -> u64 {
     let frame = black_box([depth; 64]);
