@@ -5,7 +5,7 @@
 //! [`first_tick`] when it switches to the thread of an M. When it handles an interrupt by which another CPU requests a
 //! preemption, it calls [`must_give_way`].
 //!
-//! A G gives way in three cases: its slice is over (see `slice`), the world is to stop, or another G displaces it.
+//! A G gives way when its slice is over (see `slice`), when the world is to stop, or when another G displaces it.
 //!
 //! # Displacement (wakeup preemption)
 //!

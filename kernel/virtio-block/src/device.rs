@@ -212,8 +212,8 @@ fn add_buffers<H: Hal, W>(queues: &mut Vec<Queue<H, W>>, most: usize) -> Result<
     Ok(())
 }
 
-/// Resets a virtio device of any kind. Returns whether the device has confirmed this (virtio 1.2, 4.1.4.3.2). Does not
-/// block; waits for a device that does not confirm as long as 10,000 reads of its status take.
+/// Resets a virtio device of any kind. Returns whether the device has confirmed this within 10,000 reads of its status
+/// (virtio 1.2, 4.1.4.3.2). Polls; does not block.
 pub fn reset(transport: &mut impl Transport) -> bool {
     transport.set_status(DeviceStatus::empty());
     (0..RESET_READS).any(|_| transport.get_status() == DeviceStatus::empty())

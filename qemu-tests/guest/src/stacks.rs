@@ -86,7 +86,7 @@ guest_test!(stacks_have_the_chosen_size, smp = &[1, 8]);
 /// A larger stack is refused.
 fn stacks_have_the_chosen_size() {
     const GS: usize = 20;
-    /// The number of stacks of the standard size that a P keeps for its own spawns.
+    /// The number of stacks of the standard size that a P keeps for its own spawns (two batches; see `free_list`).
     const KEPT_BY_P: usize = 64;
     for kib in [16, 40, 64, 100, 512, 3_000, 4_096] {
         let round = || {
