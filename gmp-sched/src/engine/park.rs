@@ -34,7 +34,7 @@ use crate::engine::enqueue::enqueue_next_on;
 use crate::engine::lock_os_thread::ready_locked;
 use crate::engine::sampling;
 #[cfg(not(gmp_loom))]
-use crate::engine::{pick::pick_next, switch::leave};
+use crate::engine::{exchange_stacks::reuse_stack, pick::pick_next, switch::leave};
 use crate::entities::bubble::BubblePointer;
 use crate::entities::goroutine::{Goroutine, WaitLocation, WaitReason};
 use crate::entities::machine::Machine;
@@ -98,6 +98,9 @@ pub(crate) fn park_with<'a, Plat: Platform>(
         let next = pick_next(&pinned, processor);
         if next.is_none() || sampling::is_exact(processor) {
             processor.tracer.note::<Plat>(EventKind::Park, Some(me.id()), me.wait_reason() as u64);
+        }
+        if let Some(next) = next {
+            reuse_stack(processor, next);
         }
         leave(pinned, machine, me, next, commit)
     }

@@ -11,7 +11,7 @@ use core::marker::PhantomData;
 use core::mem::{self, ManuallyDrop};
 
 use crate::context::{self, SavedContext, Transfer, Word};
-use crate::engine::exchange_stacks::exchange_stacks;
+use crate::engine::exchange_stacks::reuse_stack;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
@@ -182,10 +182,7 @@ pub(crate) fn leave_forever<Plat: Platform, F: FnOnce(&Pinned<Plat>, &'static Go
 #[doc(alias = "gogo")]
 pub(crate) fn execute<Plat: Platform>(pinned: Pinned<Plat>, next: &'static Goroutine<Plat>) -> Pinned<Plat> {
     let machine = pinned.machine();
-    if let Some(dead) = machine.held_processor().free.last() {
-        // A new G runs on the stack that was used last, because that stack is in the caches.
-        exchange_stacks(dead, next);
-    }
+    reuse_stack(machine.held_processor(), next);
     let to = set_running(machine, next, Some(next));
     arrive(switch(pinned, &machine.g0, to, pack(next, &ManuallyDrop::new(|_: &Pinned<Plat>, _| ()))))
 }

@@ -1,8 +1,8 @@
 //! The end of a G: its last steps on its own stack, and the release of its slot on the far side of its last switch. The
-//! slot is reused by [`free_slots`], and the stack by [`exchange_stacks`].
+//! slot is reused by [`free_slots`], and the stack by [`exchange_stacks`](crate::engine::exchange_stacks).
 
 use crate::engine::current::CurrentGoroutine;
-use crate::engine::exchange_stacks::exchange_stacks;
+use crate::engine::exchange_stacks::pass_stack_on;
 use crate::engine::free_slots;
 use crate::engine::park::ready_pinned;
 use crate::engine::pick::pick_next;
@@ -89,7 +89,7 @@ pub(crate) fn end<Plat: Platform>(
         processor.tracer.note::<Plat>(EventKind::End, Some(me.id()), 0);
     }
     match next {
-        Some(next) if stack == StackUse::Free => exchange_stacks(me, next),
+        Some(next) if stack == StackUse::Free => pass_stack_on(me, next),
         Some(_) => {}
         // A locked G always leaves for g0.
         None => machine.unlock(),

@@ -15,7 +15,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/exchange_stacks.rs",
         "a G that has begun is given another stack",
-        "!context::is_fresh(&next.context, unused) || ",
+        "context::is_fresh(&goroutine.context, goroutine.stack_top()) && ",
         "",
         Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),
     ),
