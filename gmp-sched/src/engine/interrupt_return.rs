@@ -128,7 +128,7 @@ pub unsafe fn on_interrupt_return<Plat: InterruptReturn>(interrupted: Interrupte
 ///   If a register is a field of `interrupted`, the handler takes its value from the memory to which that field refers.
 ///   Until `iretq` the handler does not turn interrupts on and does not switch.
 /// - Below the [stack](crate::goroutine::Goroutine::stack) of every G there is room for [`ENTRY_STACK`] bytes, for
-///   `function`, and for the scheduler. (In the kernel of this project this room is 12 KiB. The need was measured with
+///   `function`, and for the scheduler. (In the kernel of this project this room is 16 KiB. The need was measured with
 ///   and without optimisation.)
 /// - `function` is sound to call at any instruction of a G's user code, pinned once and with interrupts on. It must
 ///   return in the same state, perhaps on another CPU.

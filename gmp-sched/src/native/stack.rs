@@ -47,14 +47,24 @@ pub(super) fn guard_end(bottom: usize) -> usize {
 /// Allocates a stack of at least `size` bytes with a guard page below. The guard page ends at [`guard_end`].
 pub(crate) fn allocate(size: usize) -> Result<Range<usize>, OutOfResources> {
     let size = size.checked_next_multiple_of(PAGE).ok_or(OutOfResources)?;
-    // Two pages are added: the guard page, and one page because the stack begins and ends inside of a page.
-    let mapped = size.checked_add(2 * PAGE).ok_or(OutOfResources)?;
+    let mapped = mapped_size(size).ok_or(OutOfResources)?;
     let base = if size == DEFAULT { take_guarded(mapped)? } else { map_guarded(mapped, 1)? };
     // The colour is less than a page and not zero, so this address is in the page above the guard page.
     let bottom = base + 2 * PAGE - colour();
     #[cfg(gmp_tsan)]
     crate::context::fibers::add(&(bottom..bottom + size));
     Ok(bottom..bottom + size)
+}
+
+/// The number of bytes that are mapped for a stack of `size` bytes, which is a multiple of the page size. At least two
+/// pages are added: the guard page, and one page because the stack begins and ends inside of a page.
+///
+/// The result is an odd number of pages. The TLB set of a page depends on the lower bits of the page's number. If the
+/// distance between neighbouring stacks was an even number of pages, the pages in use of all stacks would compete for
+/// half of the sets. (With a distance of 130 pages, a hop in the benchmark `ring_1000` took 35 ns. With 131 pages it
+/// takes 27 ns.)
+fn mapped_size(size: usize) -> Option<usize> {
+    Some(size.checked_add(2 * PAGE)? | PAGE)
 }
 
 /// The number of stacks of the default size that are mapped at once. If threads mapped each stack separately, they
@@ -181,9 +191,10 @@ pub(crate) unsafe fn release(stack: Range<usize>) {
     #[cfg(gmp_tsan)]
     crate::context::fibers::remove(&stack);
     let base = guard_end(stack.start) - PAGE;
+    let mapped = mapped_size(stack.len()).expect("`allocate` has computed this size before");
     // SAFETY: the caller guarantees that `allocate` has made this stack and that the stack is not in use. The mapping
-    // of the stack begins with the guard page and has two pages more than the stack.
-    unsafe { libc::munmap(ptr::with_exposed_provenance_mut(base), stack.len() + 2 * PAGE) };
+    // of the stack begins with the guard page.
+    unsafe { libc::munmap(ptr::with_exposed_provenance_mut(base), mapped) };
 }
 
 #[cfg(test)]
