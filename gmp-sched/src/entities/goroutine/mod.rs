@@ -77,8 +77,8 @@ pub struct Goroutine<Plat: Platform> {
     /// Whether `name` is set.
     has_name: AtomicBool,
     id: AtomicU64,
-    creator: AtomicU64,
     stack_top: AtomicUsize,
+    creator: AtomicU64,
     stack_bytes: AtomicUsize,
     /// The completion word, which this G shares with its join handle; see [`crate::lifecycle::join`].
     pub(crate) completion: AtomicUsize,
