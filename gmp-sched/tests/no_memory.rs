@@ -1,4 +1,5 @@
-//! Contexts when an allocation fails: the operation returns an error or panics, and the context stays usable.
+//! Spawning and contexts when an allocation fails: the operation returns an error or panics, and what it was called for
+//! stays usable.
 //!
 //! These tests need a binary of their own, because they replace the allocator.
 #![cfg(not(gmp_loom))]
@@ -117,5 +118,31 @@ fn deriving_a_context_without_memory_in_its_parent_panics_and_leaves_the_parent_
         let (child, _cancel_child) = parent.with_cancel();
         cancel.cancel();
         assert_eq!(child.err(), Some(ContextError::Canceled));
+    });
+}
+
+#[test]
+fn spawn_without_memory_is_an_error_and_succeeds_later() {
+    // The global queue has room for 64 Gs at first. Each later array is twice as large, so some of these Gs need a larger
+    // array in addition to their slots.
+    const COUNT: usize = 200;
+    THREADS.run(1, || {
+        let (sender, receiver) = native::channel::<()>(0);
+        let (gs, failures): (Vec<_>, Vec<_>) = (0..COUNT)
+            .map(|_| {
+                with_each_failure(|| {
+                    let receiver = receiver.clone();
+                    native::try_go(move || receiver.recv())
+                })
+            })
+            .unzip();
+        assert!(
+            failures.contains(&1) && failures.contains(&2),
+            "a slot for each G, and for some an array of the queue"
+        );
+        drop(sender);
+        for g in gs {
+            assert_eq!(g.join().unwrap(), Err(RecvError));
+        }
     });
 }

@@ -82,6 +82,7 @@ impl<T: Linked<LINK>, const LINK: usize> List<T, LINK> {
     }
 
     /// Appends all elements of `other`, which is empty afterwards. Go: `pushBackAll`.
+    #[cfg(any(feature = "synctest", test))]
     pub(crate) fn append(&mut self, other: &mut Self) {
         let Some(first) = other.head.take() else { return };
         match self.tail {

@@ -124,10 +124,11 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         let tail = self.tail.load(Ordering::Relaxed);
         let room = Self::SIZE - tail.wrapping_sub(head);
         let mut count = 0;
-        for item in items.take(room as usize) {
+        // `for_each` is faster than a loop, if the items come from several slices one after the other.
+        items.take(room as usize).for_each(|item| {
             self.slot(tail.wrapping_add(count)).store(Some(item), Ordering::Relaxed);
             count += 1;
-        }
+        });
         S::point(Site::RunQueue);
         self.tail.store(tail.wrapping_add(count), Ordering::Release);
         count

@@ -17,7 +17,6 @@
 //! After the G has been enqueued, an M is woken if a P is idle and no M spins (see `idle`). So the G does not wait
 //! while a P is idle.
 
-use crate::base::list::List;
 use crate::engine::sampling;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
@@ -89,18 +88,23 @@ fn overflow<Plat: Platform>(
     processor: &'static Processor<Plat>,
     goroutine: &'static Goroutine<Plat>,
 ) {
-    let mut batch = List::new();
+    let mut shared = scheduler.shared.lock();
+    let before = shared.global.len();
     // If thieves have made room in the meantime, `goroutine` goes into the ring after all.
-    while !processor.queue.drain_half(|taken| batch.push_back(taken)) {
+    while !processor.queue.drain_half(|taken| shared.global.push_back(taken)) {
         if processor.queue.push_back(goroutine).is_ok() {
+            drop(shared);
             return scheduler.submitted();
         }
     }
     processor.counters.overflows.add(1);
-    processor.tracer.note::<Plat>(EventKind::Overflow, None, batch.len() as u64);
+    // The events are recorded before the lock is released, so that no other P records earlier that it has taken these
+    // Gs.
+    processor.tracer.note::<Plat>(EventKind::Overflow, None, (shared.global.len() - before) as u64);
     processor.tracer.note::<Plat>(EventKind::GlobalPut, Some(goroutine.id()), 0);
-    batch.push_back(goroutine);
-    scheduler.put_global(&mut scheduler.shared.lock(), &mut batch);
+    shared.global.push_back(goroutine);
+    scheduler.publish_global_length(&shared);
+    drop(shared);
     scheduler.submitted();
 }
 

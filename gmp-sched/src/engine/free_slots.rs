@@ -86,6 +86,7 @@ pub(crate) fn take_with_stack<Plat: Platform>(
 fn make<Plat: Platform>(scheduler: &'static Scheduler<Plat>) -> Result<&'static Goroutine<Plat>, OutOfResources> {
     let mut slots = Vec::new();
     slots.try_reserve_exact(1).map_err(|_| OutOfResources)?;
+    scheduler.reserve_global()?;
     slots.push(Goroutine::new(scheduler));
     let slot: &'static Goroutine<Plat> = &slots.leak()[0];
     scheduler.register(slot);

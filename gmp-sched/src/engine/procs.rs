@@ -7,15 +7,13 @@
 //!
 //! More Ps may need more Ms. These are created first, while an error can still be returned.
 
-use core::fmt;
+use core::{fmt, iter};
 
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
-use crate::base::list::List;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::free_slots;
 use crate::engine::stop_the_world::{StopReason, StopRight, WorldStopped};
-use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
@@ -177,11 +175,8 @@ impl<Plat: Platform> Scheduler<Plat> {
     ) {
         shared.forget_caller(processor);
         processor.status.set(ProcessorStatus::Dead);
-        let mut goroutines = List::<Goroutine<Plat>>::new();
-        while let Some((goroutine, _)) = processor.queue.pop(true) {
-            goroutines.push_back(goroutine);
-        }
-        self.put_global_first(shared, &mut goroutines);
+        let runnable = iter::from_fn(|| processor.queue.pop(true).map(|(goroutine, _)| goroutine));
+        self.put_global_first(shared, runnable);
         successor.timers.adopt(&processor.timers);
         free_slots::spill(self, processor);
     }

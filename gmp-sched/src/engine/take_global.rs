@@ -1,9 +1,6 @@
 //! Taking Gs from the global queue: steps 2 and 4 of [`pick`](crate::engine::pick).
 
-use core::{iter, mem};
-
 use crate::base::atomic::Ordering;
-use crate::base::list::List;
 use crate::base::run_queue::RING_CAPACITY;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::Processor;
@@ -47,15 +44,11 @@ pub(crate) fn take_global_batch<Plat: Platform>(
     let Some(first) = shared.global.pop_front() else {
         return scheduler.take_locked(&mut shared).inspect(|_| processor.advance_tick());
     };
-    let share = (RING_CAPACITY / 2 - 1).min((shared.global.len() + 1) / scheduler.procs());
-    let mut taken = 0;
-    if share != 0 {
-        // The queue is moved to a local variable, so that it is kept in registers during the loop.
-        let mut global = mem::replace(&mut shared.global, List::new());
-        // There is room, because the ring is empty and only its owner, this M, fills it.
-        taken = processor.queue.push_back_all(iter::from_fn(|| global.pop_front()).take(share));
-        shared.global = global;
-    }
+    let rest = shared.global.len();
+    let share = (RING_CAPACITY / 2 - 1).min((rest + 1) / scheduler.procs()).min(rest);
+    // There is room for all of them, because the ring is empty and only its owner, this M, fills it.
+    let taken = processor.queue.push_back_all(shared.global.iter().take(share));
+    shared.global.remove_front(taken as usize);
     scheduler.publish_global_length(&shared);
     drop(shared);
     processor.advance_tick();

@@ -1,24 +1,130 @@
 //! The global run queue, and the list of runnable Gs that are locked to their Ms. The scheduler lock guards both.
+//!
+//! Go links the Gs of the global queue to a list. A P that takes a batch then reads each of these Gs while it holds the
+//! lock. Often another CPU has just created them, so each read is a cache miss, for which the other Ps wait, too. Here
+//! the queue is an array of references, so a P takes a batch without reading the Gs. (On threads, a G takes 142 ns
+//! instead of 169 ns in the benchmark `spawn_batch` with two Ps, and 119 ns instead of 155 ns in `global_queue`.)
+//!
+//! Nothing is allocated while the lock is held, because the allocator may need the lock to free idle stacks. Instead
+//! the array always has room for all Gs of the scheduler: [`reserve_global`](Scheduler::reserve_global) is called before
+//! a new G is made.
+
+use alloc::collections::VecDeque;
+use core::fmt;
+use core::mem;
 
 use crate::base::atomic::Ordering;
-use crate::base::list::List;
+use crate::base::error::OutOfResources;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::shared::Shared;
 use crate::platform::Platform;
 
+/// The global run queue, a FIFO. Go: `sched.runq`.
+pub(crate) struct GlobalQueue<Plat: Platform> {
+    goroutines: VecDeque<&'static Goroutine<Plat>>,
+    /// The number of Gs for which there must be room. It is never larger than the capacity of `goroutines`.
+    reserved: usize,
+}
+
+impl<Plat: Platform> GlobalQueue<Plat> {
+    /// The capacity of the first array.
+    const FIRST_CAPACITY: usize = 64;
+
+    /// The empty queue, without room for any G.
+    pub(crate) const fn new() -> Self {
+        Self { goroutines: VecDeque::new(), reserved: 0 }
+    }
+
+    /// Number of Gs in the queue.
+    pub(crate) fn len(&self) -> usize {
+        self.goroutines.len()
+    }
+
+    /// Whether there is no G in the queue.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.goroutines.is_empty()
+    }
+
+    /// Appends a G that is on no queue. [`reserve_global`](Scheduler::reserve_global) was called for the G.
+    pub(crate) fn push_back(&mut self, goroutine: &'static Goroutine<Plat>) {
+        debug_assert!(self.len() < self.reserved, "no room for {goroutine:?} in the global queue");
+        self.goroutines.push_back(goroutine);
+    }
+
+    /// Takes the first G.
+    pub(crate) fn pop_front(&mut self) -> Option<&'static Goroutine<Plat>> {
+        self.goroutines.pop_front()
+    }
+
+    /// The Gs in the queue, in their order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &'static Goroutine<Plat>> {
+        self.goroutines.iter().copied()
+    }
+
+    /// Removes the first `count` Gs, which the caller has put on another queue.
+    pub(crate) fn remove_front(&mut self, count: usize) {
+        self.goroutines.drain(..count);
+    }
+
+    /// Puts Gs before all others, in their order.
+    fn push_front_all(&mut self, goroutines: impl Iterator<Item = &'static Goroutine<Plat>>) {
+        let before = self.len();
+        goroutines.for_each(|goroutine| self.push_back(goroutine));
+        self.goroutines.rotate_left(before);
+    }
+
+    /// Reserves room for one more G in the array. Returns whether there was room.
+    fn reserve_one(&mut self) -> bool {
+        let has_room = self.reserved < self.goroutines.capacity();
+        self.reserved += usize::from(has_room);
+        has_room
+    }
+
+    /// Exchanges the array for `array`, which is empty, if `array` is larger. Moves the Gs to the new array.
+    fn grow_into(&mut self, array: &mut VecDeque<&'static Goroutine<Plat>>) {
+        if array.capacity() > self.goroutines.capacity() {
+            array.append(&mut self.goroutines);
+            mem::swap(array, &mut self.goroutines);
+        }
+    }
+}
+
+impl<Plat: Platform> fmt::Debug for GlobalQueue<Plat> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GlobalQueue({})", self.len())
+    }
+}
+
 impl<Plat: Platform> Scheduler<Plat> {
-    /// Appends Gs to the global queue. The caller makes sure that an M runs them. Go: `globrunqputbatch`.
-    pub(crate) fn put_global(&self, shared: &mut Shared<Plat>, goroutines: &mut List<Goroutine<Plat>>) {
-        shared.global.append(goroutines);
-        self.publish_global_length(shared);
+    /// Makes room in the global queue for one more G. Called before the G is made, without any lock held.
+    pub(crate) fn reserve_global(&self) -> Result<(), OutOfResources> {
+        while !self.shared.lock().global.reserve_one() {
+            self.grow_global()?;
+        }
+        Ok(())
+    }
+
+    /// Replaces the array of the global queue by one that is twice as large, unless another M has done so meanwhile.
+    #[cold]
+    fn grow_global(&self) -> Result<(), OutOfResources> {
+        let capacity = self.shared.lock().global.goroutines.capacity();
+        let mut larger = VecDeque::new();
+        let wanted = (2 * capacity).max(GlobalQueue::<Plat>::FIRST_CAPACITY);
+        larger.try_reserve_exact(wanted).map_err(|_| OutOfResources)?;
+        self.shared.lock().global.grow_into(&mut larger);
+        // Here `larger` is the array that is not used any more. It is freed without the lock.
+        Ok(())
     }
 
     /// Appends a G to the global queue, or to the list of locked Gs if the G is locked to its M. The caller makes sure
     /// that an M runs the G.
     pub(crate) fn put_global_one(&self, shared: &mut Shared<Plat>, goroutine: &'static Goroutine<Plat>) {
-        let list = if goroutine.is_locked() { &mut shared.locked } else { &mut shared.global };
-        list.push_back(goroutine);
+        if goroutine.is_locked() {
+            shared.locked.push_back(goroutine);
+        } else {
+            shared.global.push_back(goroutine);
+        }
         self.publish_global_length(shared);
     }
 
@@ -27,9 +133,13 @@ impl<Plat: Platform> Scheduler<Plat> {
     }
 
     /// Puts Gs on the global queue before all others. The caller makes sure that an M runs them.
-    pub(crate) fn put_global_first(&self, shared: &mut Shared<Plat>, goroutines: &mut List<Goroutine<Plat>>) {
-        goroutines.append(&mut shared.global);
-        self.put_global(shared, goroutines);
+    pub(crate) fn put_global_first(
+        &self,
+        shared: &mut Shared<Plat>,
+        goroutines: impl Iterator<Item = &'static Goroutine<Plat>>,
+    ) {
+        shared.global.push_front_all(goroutines);
+        self.publish_global_length(shared);
     }
 
     /// Takes the first G from the global queue, if there is one.

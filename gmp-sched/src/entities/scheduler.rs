@@ -293,8 +293,10 @@ impl<Plat: Platform> Scheduler<Plat> {
             processor.renew();
             processor.set_alone(processors == 1);
         }
-        let retired = core::mem::replace(&mut *shared, Shared::new(processors)).retired_machines;
-        shared.retired_machines = retired;
+        let old = core::mem::replace(&mut *shared, Shared::new(processors));
+        shared.retired_machines = old.retired_machines;
+        // The queue is empty. It is kept, because it has room for all slots.
+        shared.global = old.global;
         for processor in self.processors() {
             self.put_idle_processor(&mut shared, processor);
         }

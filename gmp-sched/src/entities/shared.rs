@@ -4,6 +4,7 @@
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::base::list::List;
+use crate::entities::global_queue::GlobalQueue;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
@@ -15,7 +16,7 @@ use crate::platform::Platform;
 #[derive(Debug)]
 pub(crate) struct Shared<Plat: Platform> {
     /// The global run queue. Go: `runq`.
-    pub(crate) global: List<Goroutine<Plat>>,
+    pub(crate) global: GlobalQueue<Plat>,
     /// Runnable Gs that are locked to an M. Go keeps them in the run queues.
     pub(crate) locked: List<Goroutine<Plat>>,
     /// Idle Ps, which no M holds. They are taken from the front. Go: `pidle`.
@@ -48,7 +49,7 @@ impl<Plat: Platform> Shared<Plat> {
     /// The state of a scheduler with `processors` Ps, of which none is on the idle list yet.
     pub(crate) fn new(processors: usize) -> Self {
         Self {
-            global: List::new(),
+            global: GlobalQueue::new(),
             locked: List::new(),
             idle_processors: List::new(),
             idle_machines: List::new(),

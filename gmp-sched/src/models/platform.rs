@@ -328,6 +328,7 @@ impl Setting {
             ParkedStatus::unsampled(self.scheduler.number()),
             Instant::from_nanos(0),
         );
+        self.scheduler.reserve_global().expect("memory");
         self.scheduler.register(goroutine);
         goroutine
     }

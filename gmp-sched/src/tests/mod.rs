@@ -5,6 +5,7 @@ mod cancel;
 mod free_slots;
 #[cfg(feature = "extras")]
 mod future;
+mod global_queue;
 mod processor;
 mod procs;
 mod scope;

@@ -1,7 +1,6 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::base::list::List;
 use crate::base::run_queue::RING_CAPACITY;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::processor_status::ProcessorStatus;
@@ -9,6 +8,7 @@ use crate::entities::scheduler::Scheduler;
 use crate::native::Native;
 
 fn goroutine(scheduler: &'static Scheduler<Native>) -> &'static Goroutine<Native> {
+    scheduler.reserve_global().expect("memory");
     Box::leak(Box::new(Goroutine::new(scheduler)))
 }
 
@@ -26,9 +26,7 @@ fn order_is_kept_when_a_processor_is_retired() {
     second.queue.push_back(other).unwrap();
 
     let mut shared = scheduler.shared.lock();
-    let mut before = List::new();
-    later.iter().for_each(|&goroutine| before.push_back(goroutine));
-    scheduler.put_global(&mut shared, &mut before);
+    later.iter().for_each(|&goroutine| scheduler.put_global_one(&mut shared, goroutine));
     scheduler.destroy_processor(&mut shared, first, successor);
     scheduler.destroy_processor(&mut shared, second, successor);
 

@@ -4,7 +4,6 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 use crate::base::atomic::Ordering;
-use crate::base::list::List;
 use crate::engine::take_global::take_global_batch;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::scheduler::Scheduler;
@@ -18,9 +17,10 @@ proptest! {
         let scheduler = Scheduler::<Native>::new(processors);
         let goroutines: Vec<&'static Goroutine<Native>> =
             (0..size).map(|_| &*Box::leak(Box::new(Goroutine::new(scheduler)))).collect();
-        let mut batch = List::new();
-        goroutines.iter().for_each(|&goroutine| batch.push_back(goroutine));
-        scheduler.put_global(&mut scheduler.shared.lock(), &mut batch);
+        for &goroutine in &goroutines {
+            scheduler.reserve_global().expect("memory");
+            scheduler.put_global_one(&mut scheduler.shared.lock(), goroutine);
+        }
 
         let processor = &scheduler.processors()[0];
         let first = take_global_batch(scheduler, processor);

@@ -107,7 +107,7 @@ fn queued(machine: &Explorable) -> Vec<&'static Goroutine<Sim>> {
     let mut queued: Vec<_> =
         machine.scheduler.processors_ever().iter().flat_map(|processor| processor.queue.elements()).collect();
     if let Some(shared) = machine.scheduler.shared.try_lock() {
-        queued.extend(elements(&shared.global).chain(elements(&shared.locked)));
+        queued.extend(shared.global.iter().chain(elements(&shared.locked)));
     }
     queued
 }

@@ -140,7 +140,7 @@ impl Explorable {
         if let Some(shared) = scheduler.shared.try_lock() {
             let idle: Vec<_> = elements(&shared.idle_machines).map(Machine::id).collect();
             let processors: Vec<_> = elements(&shared.idle_processors).map(Processor::id).collect();
-            let global: Vec<_> = elements(&shared.global).map(Goroutine::id).collect();
+            let global: Vec<_> = shared.global.iter().map(Goroutine::id).collect();
             write(format_args!("{idle:?} {processors:?} {global:?} {}", shared.blocked_machines));
         }
         text

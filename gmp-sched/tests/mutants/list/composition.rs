@@ -47,7 +47,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/procs.rs",
         "the runnable Gs of a P that is retired are forgotten",
-        "        self.put_global_first(shared, &mut goroutines);",
+        "        self.put_global_first(shared, runnable);",
         "",
         Simulation("composition", "changing_the_number_of_processors", ONE),
     ),

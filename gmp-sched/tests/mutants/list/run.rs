@@ -52,8 +52,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/take_global.rs",
         "a batch from the global queue loses Gs",
-        ".take(share));",
-        ".take(share).skip(1));",
+        "remove_front(taken as usize);",
+        "remove_front(taken as usize + usize::from(taken != 0));",
         Simulation("simulation/preemption", "hogs", 300),
     ),
     mutant(
@@ -77,8 +77,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/take_global.rs",
         "a P takes less than its share from the global queue",
-        "(shared.global.len() + 1) / scheduler.procs()",
-        "shared.global.len() / scheduler.procs()",
+        "(rest + 1) / scheduler.procs()",
+        "rest / scheduler.procs()",
         Properties("a_batch_of_the_global"),
     ),
     mutant(

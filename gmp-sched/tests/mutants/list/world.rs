@@ -265,7 +265,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/procs.rs",
         "a P that is retired keeps its runnable Gs",
-        "        self.put_global_first(shared, &mut goroutines);",
+        "        self.put_global_first(shared, runnable);",
         "",
         Simulation("simulation/scheduling", "world_is_stopped_and_resized_under_load", 300),
     ),
