@@ -254,6 +254,19 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// `stack` was returned by [`allocate_stack`](Platform::allocate_stack), and nothing uses it any more.
     unsafe fn release_stack(stack: Range<usize>);
 
+    /// Frees many stacks, when a scheduler has ended. May allocate, but must free the stacks even if there is no memory.
+    /// A platform may free neighbouring stacks together. Called pinned.
+    ///
+    /// # Safety
+    ///
+    /// The same as for [`release_stack`](Platform::release_stack), for each of the stacks.
+    unsafe fn release_stacks(stacks: impl Iterator<Item = Range<usize>>) {
+        for stack in stacks {
+            // SAFETY: the caller guarantees this for each stack.
+            unsafe { Self::release_stack(stack) };
+        }
+    }
+
     /// Runs the body of a G. Never unwinds, because a platform that can unwind catches a panic of the body. The payload
     /// of that panic may panic again when it is dropped. The platform catches this second panic, too.
     ///

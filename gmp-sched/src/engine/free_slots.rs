@@ -2,6 +2,8 @@
 //! returns to a free list when its G has ended.
 
 use alloc::vec::Vec;
+use core::iter;
+use core::ops::Range;
 
 use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
@@ -149,17 +151,26 @@ pub(crate) fn spill<Plat: Platform>(scheduler: &'static Scheduler<Plat>, process
 /// Releases the stack of a dead G that is on no list; the slot goes to the list of slots without a stack.
 #[cold]
 fn strip<Plat: Platform>(scheduler: &'static Scheduler<Plat>, goroutine: &'static Goroutine<Plat>) {
+    let stack = take_stack(scheduler, goroutine);
+    #[expect(unsafe_code, reason = "frees a stack")]
+    // SAFETY: `take_with_stack` got this stack from the platform. The G is dead and has left the stack, its result has
+    // been taken out, and no slot refers to the stack any more.
+    unsafe {
+        Plat::release_stack(stack);
+    }
+}
+
+/// Takes the stack out of a dead G that is on no list. The slot goes to the list of slots without a stack.
+fn take_stack<Plat: Platform>(
+    scheduler: &'static Scheduler<Plat>,
+    goroutine: &'static Goroutine<Plat>,
+) -> Range<usize> {
     let stack = goroutine.stack();
     // The range is cleared before the stack is released, because code that looks up the G of an address reads this
     // range.
     goroutine.set_stack(0..0, StackSize::Standard);
-    #[expect(unsafe_code, reason = "frees a stack")]
-    // SAFETY: `take_with_stack` got this stack from the platform for this slot. The G is dead and has left the stack,
-    // its result has been taken out, and the slot no longer refers to the stack.
-    unsafe {
-        Plat::release_stack(stack);
-    }
     scheduler.free.lock().bare.push_front(goroutine);
+    stack
 }
 
 impl<Plat: Platform> Scheduler<Plat> {
@@ -194,7 +205,17 @@ impl<Plat: Platform> Scheduler<Plat> {
             let Some(processor) = idle else { break };
             spill(self, processor);
         }
-        self.free_idle_stacks(usize::MAX);
+        let pinned = Pinned::<Plat>::of_scheduler();
+        let stacks = iter::from_fn(|| {
+            let dead = self.free.lock().pop_with_stack();
+            dead.map(|goroutine| take_stack(self, goroutine))
+        });
+        #[expect(unsafe_code, reason = "frees stacks")]
+        // SAFETY: as in `strip`.
+        unsafe {
+            Plat::release_stacks(stacks);
+        }
+        drop(pinned);
     }
 
     /// The number of stacks that dead Gs keep for reuse.

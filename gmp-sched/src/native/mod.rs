@@ -330,6 +330,11 @@ unsafe impl Platform for Native {
         unsafe { stack::release(stack) }
     }
 
+    unsafe fn release_stacks(stacks: impl Iterator<Item = Range<usize>>) {
+        // SAFETY: the caller guarantees that `allocate_stack` returned the stacks and that they are no longer used.
+        unsafe { stack::release_all(stacks) }
+    }
+
     fn run_body<R>(body: impl FnOnce() -> R) -> Result<R, JoinError> {
         panic::catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
             unwinding::ended();
