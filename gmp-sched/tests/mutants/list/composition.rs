@@ -48,7 +48,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/procs.rs",
         "the runnable Gs of a P that is retired are forgotten",
         "        self.put_global_first(shared, runnable);",
-        "",
+        "        runnable.for_each(drop);",
         Simulation("composition", "changing_the_number_of_processors", ONE),
     ),
     mutant(

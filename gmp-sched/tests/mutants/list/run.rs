@@ -20,6 +20,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),
     ),
     mutant(
+        "entities/global_queue.rs",
+        "the Gs of the global queue are lost when its array grows",
+        "            array.append(&mut self.goroutines);",
+        "            self.goroutines.clear();",
+        Properties("queue_grows"),
+    ),
+    mutant(
+        "entities/global_queue.rs",
+        "Gs that are put before all others come in another order",
+        "self.goroutines.rotate_left(before);",
+        "self.goroutines.rotate_right(before);",
+        Properties("order_is_kept"),
+    ),
+    mutant(
+        "engine/free_slots.rs",
+        "a new G has no room in the global queue",
+        "    scheduler.reserve_global()?;",
+        "",
+        Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),
+    ),
+    mutant(
         "engine/park.rs",
         "a G whose commit refuses to park is not readied",
         "        if !commit(pinned, me) {
