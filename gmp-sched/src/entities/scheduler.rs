@@ -295,7 +295,8 @@ impl<Plat: Platform> Scheduler<Plat> {
         }
         let old = core::mem::replace(&mut *shared, Shared::new(processors));
         shared.retired_machines = old.retired_machines;
-        // The queue is empty. It is kept, because it has room for all slots.
+        // The queue is kept, because it has room for all slots.
+        debug_assert!(old.global.is_empty(), "all Gs of the last run are dead");
         shared.global = old.global;
         for processor in self.processors() {
             self.put_idle_processor(&mut shared, processor);
