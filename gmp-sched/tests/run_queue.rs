@@ -129,12 +129,9 @@ fn check_against_model<const CAPACITY: usize>(steps: &[Step]) {
                 }
             }
             Step::DrainHalf => {
-                let mut drained = Vec::new();
-                let did = queue.drain_half(|item| drained.push(number(item)));
-                assert_eq!(did, model.ring.len() == CAPACITY);
-                if did {
-                    assert_eq!(drained, model.ring.drain(..CAPACITY / 2).collect::<Vec<_>>());
-                }
+                let drained = queue.drain_half().map(|half| half.map(number).collect::<Vec<_>>());
+                let is_full = model.ring.len() == CAPACITY;
+                assert_eq!(drained, is_full.then(|| model.ring.drain(..CAPACITY / 2).collect()));
             }
             Step::Steal | Step::StealWithNext => {
                 let with_next = matches!(step, Step::StealWithNext);
@@ -210,7 +207,7 @@ fn every_element_is_taken_once_among_threads() {
         let kicked = if count % 3 == 0 { queue.push_next(item(count)) } else { Some(item(count)) };
         if let Some(kicked) = kicked {
             while queue.push_back(kicked).is_err() {
-                queue.drain_half(|item| taken.push(number(item)));
+                taken.extend(queue.drain_half().into_iter().flatten().map(number));
             }
         }
         if count % 7 == 0 {

@@ -134,27 +134,24 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         count
     }
 
-    /// Takes the oldest half of a full ring and passes each element to `each`, in order. Does nothing and returns
-    /// `false` if the ring is no longer full because thieves took elements. Go: the first half of `runqputslow`.
-    pub fn drain_half(&self, mut each: impl FnMut(&'static T)) -> bool {
+    /// Takes the oldest half of a full ring and returns its elements, in order. The caller must read all of them before
+    /// it pushes another element. Does nothing and returns `None` if the ring is no longer full because thieves took
+    /// elements. Go: the first half of `runqputslow`.
+    pub fn drain_half(&self) -> Option<impl ExactSizeIterator<Item = &'static T>> {
         let head = self.head.load(Ordering::Acquire);
         let tail = self.tail.load(Ordering::Relaxed);
         if tail.wrapping_sub(head) < Self::SIZE {
-            return false;
+            return None;
         }
         let half = Self::SIZE / 2;
         S::point(Site::RunQueue);
         if self.head.compare_exchange(head, head.wrapping_add(half), Ordering::AcqRel, Ordering::Relaxed).is_err() {
-            return false;
+            return None;
         }
         // The compare-exchange has taken these elements. Their slots still contain them, because only the owner, which
         // is the caller, overwrites slots.
-        for offset in 0..half {
-            if let Some(item) = self.slot(head.wrapping_add(offset)).load(Ordering::Relaxed) {
-                each(item);
-            }
-        }
-        true
+        let item = move |offset| self.slot(head.wrapping_add(offset)).load(Ordering::Relaxed);
+        Some((0..half).map(move |offset| item(offset).expect("the slots of a full ring are set")))
     }
 
     /// Takes the element in `runnext`, if there is one.

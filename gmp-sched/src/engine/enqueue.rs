@@ -88,23 +88,19 @@ fn overflow<Plat: Platform>(
     processor: &'static Processor<Plat>,
     goroutine: &'static Goroutine<Plat>,
 ) {
-    let mut shared = scheduler.shared.lock();
-    let before = shared.global.len();
-    // If thieves have made room in the meantime, `goroutine` goes into the ring after all.
-    while !processor.queue.drain_half(|taken| shared.global.push_back(taken)) {
+    let half = loop {
+        if let Some(half) = processor.queue.drain_half() {
+            break half;
+        }
+        // If thieves have made room in the meantime, `goroutine` goes into the ring after all.
         if processor.queue.push_back(goroutine).is_ok() {
-            drop(shared);
             return scheduler.submitted();
         }
-    }
+    };
     processor.counters.overflows.add(1);
-    // The events are recorded before the lock is released, so that no other P records earlier that it has taken these
-    // Gs.
-    processor.tracer.note::<Plat>(EventKind::Overflow, None, (shared.global.len() - before) as u64);
+    processor.tracer.note::<Plat>(EventKind::Overflow, None, half.len() as u64);
     processor.tracer.note::<Plat>(EventKind::GlobalPut, Some(goroutine.id()), 0);
-    shared.global.push_back(goroutine);
-    scheduler.publish_global_length(&shared);
-    drop(shared);
+    scheduler.put_global(&mut scheduler.shared.lock(), half.chain([goroutine]));
     scheduler.submitted();
 }
 

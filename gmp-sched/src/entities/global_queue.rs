@@ -52,6 +52,12 @@ impl<Plat: Platform> GlobalQueue<Plat> {
         self.goroutines.push_back(goroutine);
     }
 
+    /// Appends Gs that are on no queue. Room was reserved for them.
+    fn extend(&mut self, goroutines: impl Iterator<Item = &'static Goroutine<Plat>>) {
+        self.goroutines.extend(goroutines);
+        debug_assert!(self.len() <= self.reserved, "no room for Gs in the global queue");
+    }
+
     /// Takes the first G.
     pub(crate) fn pop_front(&mut self) -> Option<&'static Goroutine<Plat>> {
         self.goroutines.pop_front()
@@ -70,7 +76,7 @@ impl<Plat: Platform> GlobalQueue<Plat> {
     /// Puts Gs before all others, in their order.
     fn push_front_all(&mut self, goroutines: impl Iterator<Item = &'static Goroutine<Plat>>) {
         let before = self.len();
-        goroutines.for_each(|goroutine| self.push_back(goroutine));
+        self.extend(goroutines);
         self.goroutines.rotate_left(before);
     }
 
@@ -115,6 +121,16 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.shared.lock().global.grow_into(&mut larger);
         // Here `larger` is the array that is not used any more. It is freed without the lock.
         Ok(())
+    }
+
+    /// Appends Gs to the global queue. The caller makes sure that an M runs them. Go: `globrunqputbatch`.
+    pub(crate) fn put_global(
+        &self,
+        shared: &mut Shared<Plat>,
+        goroutines: impl Iterator<Item = &'static Goroutine<Plat>>,
+    ) {
+        shared.global.extend(goroutines);
+        self.publish_global_length(shared);
     }
 
     /// Appends a G to the global queue, or to the list of locked Gs if the G is locked to its M. The caller makes sure

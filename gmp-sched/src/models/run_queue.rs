@@ -184,11 +184,15 @@ fn overflow_against_two_thieves() {
         let mut taken = Taken::default();
         // Does what the engine does when the ring is full: drains half of it. If a thief has made room meanwhile, the
         // drain fails, and the new item is pushed instead.
-        while !queue.drain_half(|item| taken.take(item)) {
+        let half = loop {
+            if let Some(half) = queue.drain_half() {
+                break half;
+            }
             if queue.push_back(items[4]).is_ok() {
                 return taken.check(&queue, thieves.map(|thief| thief.join().unwrap()), 5);
             }
-        }
+        };
+        half.for_each(|item| taken.take(item));
         taken.take(items[4]);
         taken.check(&queue, thieves.map(|thief| thief.join().unwrap()), 5);
     });

@@ -186,7 +186,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "base/run_queue.rs",
         "half of a full ring is moved away without a compare-exchange",
         "        if self.head.compare_exchange(head, head.wrapping_add(half), Ordering::AcqRel, Ordering::Relaxed).is_err() {
-            return false;
+            return None;
         }",
         "        self.head.store(head.wrapping_add(half), Ordering::Release);",
         Model("run_queue::overflow"),
