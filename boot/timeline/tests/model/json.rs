@@ -8,7 +8,7 @@ use timeline::queues::{Local, Queues};
 use timeline::{Trace, perfetto};
 
 use crate::generated::{EVENTS, generated};
-use crate::{mixed_traces, traces_of_changes_of_procs};
+use crate::{mixed_traces, trace_of_an_overflow, traces_of_changes_of_procs};
 
 /// Returns the JSON file of a trace, parsed.
 fn json_of(trace: &Trace) -> Value {
@@ -20,7 +20,7 @@ fn json_of(trace: &Trace) -> Value {
 #[test]
 fn json_has_the_fields_that_viewers_need() {
     let mut phases = BTreeMap::new();
-    for trace in mixed_traces() {
+    for trace in mixed_traces().chain([trace_of_an_overflow()]) {
         let file = json_of(&trace);
         assert_eq!(file["otherData"]["lost events"], 0);
         for processor in 0..trace.processors() {
@@ -60,7 +60,7 @@ fn json_has_the_fields_that_viewers_need() {
         assert!(names.iter().any(|text| text == name), "no interrupt {name}");
     }
     let kinds = |trace: &Trace| trace.events().iter().map(|entry| entry.kind).collect::<Vec<_>>();
-    let seen: Vec<_> = mixed_traces().flat_map(|trace| kinds(&trace)).collect();
+    let seen: Vec<_> = mixed_traces().chain([trace_of_an_overflow()]).flat_map(|trace| kinds(&trace)).collect();
     for kind in [EventKind::Steal, EventKind::HandOff, EventKind::SyscallEnter, EventKind::Stop, EventKind::GlobalTake]
     {
         assert!(seen.contains(&kind), "no {kind:?}");

@@ -77,6 +77,14 @@ fn mixed_traces() -> impl Iterator<Item = Trace> {
     (0..12).map(of)
 }
 
+/// A trace in which a P spawns more Gs than its ring has room for, and takes them from the global queue later.
+fn trace_of_an_overflow() -> Trace {
+    traced(Config { cpus: 1, processors: 1, ..Config::default() }, || {
+        let all: Vec<_> = (0..400).map(|_| sim::go(|| ())).collect();
+        all.into_iter().for_each(|one| one.join().expect("no G panics"));
+    })
+}
+
 /// Traces in which Ps go out of use and come back while Gs are in system calls.
 fn traces_of_changes_of_procs() -> impl Iterator<Item = Trace> {
     let of = |seed| {

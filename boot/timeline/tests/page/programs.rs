@@ -9,7 +9,7 @@ use timeline::Trace;
 
 /// Returns the trace of a program on two Ps, in the simulator.
 pub(crate) fn simulated() -> Trace {
-    let config = Config { cpus: 3, processors: 2, seed: 3, ..Config::default() };
+    let config = Config { cpus: 3, processors: 2, seed: 8, ..Config::default() };
     let (result, traces) = sim::run_traced(config, 100_000, || {
         let workers: Vec<_> = (0..30)
             .map(|number| {
