@@ -137,6 +137,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     /// Takes the oldest half of a full ring and returns its elements, in order. The caller must read all of them before
     /// it pushes another element. Does nothing and returns `None` if the ring is no longer full because thieves took
     /// elements. Go: the first half of `runqputslow`.
+    #[must_use = "the elements are no longer in the ring"]
     pub fn drain_half(&self) -> Option<impl ExactSizeIterator<Item = &'static T>> {
         let head = self.head.load(Ordering::Acquire);
         let tail = self.tail.load(Ordering::Relaxed);

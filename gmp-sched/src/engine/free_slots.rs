@@ -211,7 +211,7 @@ impl<Plat: Platform> Scheduler<Plat> {
             dead.map(|goroutine| take_stack(self, goroutine))
         });
         #[expect(unsafe_code, reason = "frees stacks")]
-        // SAFETY: as in `strip`.
+        // SAFETY: each stack comes from a dead G that has left it, so the reasons stated in `strip` hold.
         unsafe {
             Plat::release_stacks(stacks);
         }

@@ -20,8 +20,9 @@ fn json_of(trace: &Trace) -> Value {
 #[test]
 fn json_has_the_fields_that_viewers_need() {
     let mut phases = BTreeMap::new();
-    for trace in mixed_traces().chain([trace_of_an_overflow()]) {
-        let file = json_of(&trace);
+    let traces: Vec<_> = mixed_traces().chain([trace_of_an_overflow()]).collect();
+    for trace in &traces {
+        let file = json_of(trace);
         assert_eq!(file["otherData"]["lost events"], 0);
         for processor in 0..trace.processors() {
             let times = file["otherData"][format!("ns of P{processor}")].as_object().expect("times");
@@ -55,12 +56,12 @@ fn json_has_the_fields_that_viewers_need() {
         assert!(arrows.is_empty(), "arrows without an end: {arrows:?}");
     }
     assert_eq!(phases.keys().collect::<Vec<_>>(), ["C", "M", "X", "b", "e", "f", "n", "s"]);
-    let names: Vec<_> = mixed_traces().flat_map(|trace| trace.texts().to_vec()).collect();
+    let names: Vec<_> = traces.iter().flat_map(|trace| trace.texts().to_vec()).collect();
     for name in ["timer", "IPI", "device"] {
         assert!(names.iter().any(|text| text == name), "no interrupt {name}");
     }
     let kinds = |trace: &Trace| trace.events().iter().map(|entry| entry.kind).collect::<Vec<_>>();
-    let seen: Vec<_> = mixed_traces().chain([trace_of_an_overflow()]).flat_map(|trace| kinds(&trace)).collect();
+    let seen: Vec<_> = traces.iter().flat_map(kinds).collect();
     for kind in [EventKind::Steal, EventKind::HandOff, EventKind::SyscallEnter, EventKind::Stop, EventKind::GlobalTake]
     {
         assert!(seen.contains(&kind), "no {kind:?}");
