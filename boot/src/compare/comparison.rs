@@ -1,5 +1,6 @@
 //! The results of all peers in one setting, joined by workload.
 
+use super::kind::Kind;
 use super::measurement::{Measurement, Printed, Samples, median};
 use super::setting::{Peer, Setting};
 
@@ -70,17 +71,17 @@ impl Comparison {
         &mut self.rows[index]
     }
 
-    /// Returns the median of a peer's ratios, and the row with its least ratio. `None` if the peer has no ratio.
-    pub fn summary(&self, peer: Peer) -> Option<Summary<'_>> {
-        let ratios: Vec<(f64, &Row)> =
-            self.rows.iter().filter_map(|row| row.ratio(peer).map(|ratio| (ratio, row))).collect();
+    /// Summarises a peer's ratios in the rows of one kind. `None` if the peer has no ratio in such a row.
+    pub fn summary(&self, peer: Peer, kind: Kind) -> Option<Summary<'_>> {
+        let rows = self.rows.iter().filter(|row| row.kind() == kind);
+        let ratios: Vec<(f64, &Row)> = rows.filter_map(|row| row.ratio(peer).map(|ratio| (ratio, row))).collect();
         let &(least, row) = ratios.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
         let values: Vec<f64> = ratios.iter().map(|(ratio, _)| *ratio).collect();
         Some(Summary { rows: values.len(), median: median(&values), least, least_row: row })
     }
 }
 
-/// A summary of a peer's ratios.
+/// A summary of a peer's ratios in the rows of one kind.
 #[derive(Debug)]
 pub struct Summary<'a> {
     /// How many rows have a ratio.
@@ -94,6 +95,11 @@ pub struct Summary<'a> {
 }
 
 impl Row {
+    /// Returns what the row mostly measures.
+    pub fn kind(&self) -> Kind {
+        Kind::of(&self.name)
+    }
+
     /// Returns the results of a peer.
     pub fn samples(&self, peer: Peer) -> Option<&Samples> {
         self.results.iter().find(|(known, _)| *known == peer).map(|(_, samples)| samples)
@@ -149,12 +155,17 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn summary_names_the_row_with_the_least_ratio() {
-        let comparison = example();
-        let summary = comparison.summary(Peer::Go).expect("two ratios");
+    fn summary_of_a_kind_names_its_row_with_the_least_ratio() {
+        let mut comparison = example();
+        comparison.add(Peer::Ours, Printed::parse("ours\nbench ring_cold procs=1 10.0 ns/op\nbench done"));
+        comparison.add(Peer::Go, Printed::parse("go\nbench ring_cold procs=1 20.0 ns/op\nbench done"));
+        let summary = comparison.summary(Peer::Go, Kind::Operation).expect("two ratios");
         assert_eq!((summary.rows, summary.median, summary.least), (2, 2.75, 0.5));
         assert_eq!(summary.least_row.name, "ring");
-        assert!(comparison.summary(Peer::May).is_none());
+        let summary = comparison.summary(Peer::Go, Kind::FirstRun).expect("a ratio");
+        assert_eq!((summary.rows, summary.median, summary.least), (1, 2.0, 2.0));
+        assert!(comparison.summary(Peer::Go, Kind::Resource).is_none());
+        assert!(comparison.summary(Peer::May, Kind::Operation).is_none());
     }
 
     #[test]

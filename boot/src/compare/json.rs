@@ -36,6 +36,7 @@ fn row(row: &Row, comparison: &Comparison) -> Value {
         comparison.peers.iter().filter_map(|(peer, _)| Some((peer.name().to_owned(), row.ratio(*peer)?.into())));
     json!({
         "name": row.name,
+        "kind": row.kind().title(),
         "procs": row.procs,
         "unit": row.unit,
         "results": results.collect::<Map<_, _>>(),
@@ -57,6 +58,7 @@ mod tests {
         assert_eq!(comparison["peers"]["ours"], "gmp-sched <0.1>");
         let row = &comparison["rows"][0];
         assert_eq!((&row["name"], &row["procs"], &row["unit"]), (&json!("yield"), &json!(1), &json!("ns/op")));
+        assert_eq!(row["kind"], "operations");
         assert_eq!(
             row["results"]["ours"],
             json!({"median": 20.0, "least": 10.0, "greatest": 30.0, "all": [10.0, 30.0]})

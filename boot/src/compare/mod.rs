@@ -6,7 +6,8 @@
 //! 1. [`arguments`] parses the user's requests: which peers run, and in which [`Setting`](setting::Setting)s.
 //! 2. [`peers`] gets the programs of the peers: it downloads Go's toolchain and a Linux, and builds the programs.
 //! 3. `run` runs the peers in turn, as often as requested.
-//! 4. [`measurement`] parses what the peers print. [`comparison`] joins the results and computes ratios of medians.
+//! 4. [`measurement`] parses what the peers print. [`comparison`] joins the results, computes ratios of medians, and
+//!    summarises the ratios of each [`kind`] of workload.
 //! 5. [`table`], [`chart`] and [`json`] show the comparison.
 //!
 //! A peer that is missing or fails is left out, with a message, and the others are compared.
@@ -16,6 +17,7 @@ pub mod chart;
 pub mod comparison;
 mod host;
 pub mod json;
+pub mod kind;
 pub mod measurement;
 pub mod peers;
 mod run;

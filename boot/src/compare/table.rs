@@ -1,6 +1,7 @@
 //! The comparison as tables, in aligned text or in Markdown.
 
 use super::comparison::{Comparison, Row};
+use super::kind::Kind;
 use super::measurement::Samples;
 use super::setting::Peer;
 
@@ -74,20 +75,21 @@ fn cells(comparison: &Comparison) -> Vec<Vec<String>> {
     [heading].into_iter().chain(comparison.rows.iter().map(line)).collect()
 }
 
-/// Returns a line for each peer that has ratios. Each line begins with `bullet`.
+/// Returns a line for each peer and each kind of rows in which the peer has ratios. Each line begins with `bullet`.
 fn summaries(comparison: &Comparison, bullet: &str) -> String {
-    let line = |peer: Peer| {
-        let summary = comparison.summary(peer)?;
+    let line = |peer: Peer, kind: Kind| {
+        let summary = comparison.summary(peer, kind)?;
         let (median, least, row) = (ratio(summary.median), ratio(summary.least), summary.least_row);
         let rows = if summary.rows == 1 { "1 row".to_owned() } else { format!("{} rows", summary.rows) };
         Some(format!(
-            "{bullet}{}/ours: median {median} of {rows}, least {least} ({}, Ps: {})\n",
+            "{bullet}{}/ours, {}: median {median} of {rows}, least {least} ({}, Ps: {})\n",
             peer.name(),
+            kind.title(),
             row.name,
             row.procs
         ))
     };
-    comparison.peers.iter().filter_map(|(peer, _)| line(*peer)).collect()
+    comparison.peers.iter().flat_map(|(peer, _)| Kind::ALL.into_iter().filter_map(|kind| line(*peer, kind))).collect()
 }
 
 /// Returns the median of results and, if there are several, the least and the greatest.
@@ -137,8 +139,8 @@ ring       1  ns/op                  100  50.0            0.50
 ring       2  ns/op                 80.0
 stay       1  %                     90.0          100
 read       1  MiB/s                 30.0         10.0                 3.00
-go/ours: median 2.75 of 2 rows, least 0.50 (ring, Ps: 1)
-tokio/ours: median 3.00 of 1 row, least 3.00 (read, Ps: 1)
+go/ours, operations: median 2.75 of 2 rows, least 0.50 (ring, Ps: 1)
+tokio/ours, operations: median 3.00 of 1 row, least 3.00 (read, Ps: 1)
 ";
         assert_eq!(text(&[example()]), expected);
     }
