@@ -71,9 +71,10 @@ impl Comparison {
         &mut self.rows[index]
     }
 
-    /// Summarises a peer's ratios in the rows of one kind. `None` if the peer has no ratio in such a row.
-    pub fn summary(&self, peer: Peer, kind: Kind) -> Option<Summary<'_>> {
-        let rows = self.rows.iter().filter(|row| row.kind() == kind);
+    /// Summarises a peer's ratios in the rows of one kind, or in all rows if `kind` is `None`. Returns `None` if the peer
+    /// has no ratio in these rows.
+    pub fn summary(&self, peer: Peer, kind: Option<Kind>) -> Option<Summary<'_>> {
+        let rows = self.rows.iter().filter(|row| kind.is_none_or(|kind| row.kind() == kind));
         let ratios: Vec<(f64, &Row)> = rows.filter_map(|row| row.ratio(peer).map(|ratio| (ratio, row))).collect();
         let &(least, row) = ratios.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
         let values: Vec<f64> = ratios.iter().map(|(ratio, _)| *ratio).collect();
@@ -81,7 +82,7 @@ impl Comparison {
     }
 }
 
-/// A summary of a peer's ratios in the rows of one kind.
+/// A summary of a peer's ratios in the rows of one kind, or in all rows.
 #[derive(Debug)]
 pub struct Summary<'a> {
     /// How many rows have a ratio.
@@ -155,17 +156,19 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn summary_of_a_kind_names_its_row_with_the_least_ratio() {
+    fn summary_has_all_rows_or_those_of_a_kind_and_names_the_row_with_the_least_ratio() {
         let mut comparison = example();
         comparison.add(Peer::Ours, Printed::parse("ours\nbench ring_cold procs=1 10.0 ns/op\nbench done"));
         comparison.add(Peer::Go, Printed::parse("go\nbench ring_cold procs=1 20.0 ns/op\nbench done"));
-        let summary = comparison.summary(Peer::Go, Kind::Operation).expect("two ratios");
+        let summary = comparison.summary(Peer::Go, None).expect("three ratios");
+        assert_eq!((summary.rows, summary.median, summary.least), (3, 2.0, 0.5));
+        let summary = comparison.summary(Peer::Go, Some(Kind::Operation)).expect("two ratios");
         assert_eq!((summary.rows, summary.median, summary.least), (2, 2.75, 0.5));
         assert_eq!(summary.least_row.name, "ring");
-        let summary = comparison.summary(Peer::Go, Kind::FirstRun).expect("a ratio");
+        let summary = comparison.summary(Peer::Go, Some(Kind::FirstRun)).expect("a ratio");
         assert_eq!((summary.rows, summary.median, summary.least), (1, 2.0, 2.0));
-        assert!(comparison.summary(Peer::Go, Kind::Resource).is_none());
-        assert!(comparison.summary(Peer::May, Kind::Operation).is_none());
+        assert!(comparison.summary(Peer::Go, Some(Kind::Resource)).is_none());
+        assert!(comparison.summary(Peer::May, None).is_none());
     }
 
     #[test]

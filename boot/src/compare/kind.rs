@@ -1,8 +1,8 @@
-//! What a row of a comparison mostly measures. Rows of different kinds have ratios of different sizes, so a median of
-//! them all would mostly tell how many rows of each kind there are.
+//! What a row of a comparison mostly measures. Rows of different kinds have ratios of different sizes, so the median of
+//! all rows depends on how many rows of each kind there are.
 
 /// What a row mostly measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// What the scheduler does again and again: switches, spawns, messages, locks, sleeps.
     Operation,
@@ -10,7 +10,7 @@ pub enum Kind {
     FirstRun,
     /// Work of the program itself, which shows what the compilers and, with several Ps, the placement of threads cost.
     Computation,
-    /// What the scheduler gets from the system beneath: threads and memory.
+    /// What a thread costs that is made for a G, and how much memory a G takes.
     Resource,
 }
 

@@ -75,21 +75,27 @@ fn cells(comparison: &Comparison) -> Vec<Vec<String>> {
     [heading].into_iter().chain(comparison.rows.iter().map(line)).collect()
 }
 
-/// Returns a line for each peer and each kind of rows in which the peer has ratios. Each line begins with `bullet`.
+/// Returns the lines that summarise the ratios of each peer: one for all rows, and one for each kind of rows if there are
+/// several kinds. Each line begins with `bullet`.
 fn summaries(comparison: &Comparison, bullet: &str) -> String {
-    let line = |peer: Peer, kind: Kind| {
+    let line = |peer: Peer, kind: Option<Kind>| {
         let summary = comparison.summary(peer, kind)?;
         let (median, least, row) = (ratio(summary.median), ratio(summary.least), summary.least_row);
         let rows = if summary.rows == 1 { "1 row".to_owned() } else { format!("{} rows", summary.rows) };
+        let kind = kind.map(|kind| format!(", {}", kind.title())).unwrap_or_default();
         Some(format!(
-            "{bullet}{}/ours, {}: median {median} of {rows}, least {least} ({}, Ps: {})\n",
+            "{bullet}{}/ours{kind}: median {median} of {rows}, least {least} ({}, Ps: {})\n",
             peer.name(),
-            kind.title(),
             row.name,
             row.procs
         ))
     };
-    comparison.peers.iter().flat_map(|(peer, _)| Kind::ALL.into_iter().filter_map(|kind| line(*peer, kind))).collect()
+    let of_peer = |peer: Peer| {
+        let of_kinds: Vec<String> = Kind::ALL.into_iter().filter_map(|kind| line(peer, Some(kind))).collect();
+        let of_kinds = if of_kinds.len() > 1 { of_kinds.concat() } else { String::new() };
+        Some(line(peer, None)? + &of_kinds)
+    };
+    comparison.peers.iter().filter_map(|(peer, _)| of_peer(*peer)).collect()
 }
 
 /// Returns the median of results and, if there are several, the least and the greatest.
@@ -139,10 +145,23 @@ ring       1  ns/op                  100  50.0            0.50
 ring       2  ns/op                 80.0
 stay       1  %                     90.0          100
 read       1  MiB/s                 30.0         10.0                 3.00
-go/ours, operations: median 2.75 of 2 rows, least 0.50 (ring, Ps: 1)
-tokio/ours, operations: median 3.00 of 1 row, least 3.00 (read, Ps: 1)
+go/ours: median 2.75 of 2 rows, least 0.50 (ring, Ps: 1)
+tokio/ours: median 3.00 of 1 row, least 3.00 (read, Ps: 1)
 ";
         assert_eq!(text(&[example()]), expected);
+    }
+
+    #[test]
+    fn each_of_several_kinds_has_a_summary_after_that_of_all_rows() {
+        let mut comparison = example();
+        comparison.rows[0].name = "yield_cold".to_owned();
+        let expected = "\
+- go/ours: median 2.75 of 2 rows, least 0.50 (ring, Ps: 1)
+- go/ours, operations: median 0.50 of 1 row, least 0.50 (ring, Ps: 1)
+- go/ours, first runs: median 5.00 of 1 row, least 5.00 (yield_cold, Ps: 1)
+- tokio/ours: median 3.00 of 1 row, least 3.00 (read, Ps: 1)
+";
+        assert!(markdown(&[comparison]).ends_with(expected));
     }
 
     #[test]
