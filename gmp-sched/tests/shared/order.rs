@@ -127,6 +127,28 @@ fn fair_unlock_hands_over_to_the_first_waiter() {
 }
 shared_test!(fair_unlock_hands_over_to_the_first_waiter, procs = &[1]);
 
+/// A fair unlock hands the mutex over to the next waiter although another one was woken before and still competes.
+fn fair_unlock_hands_over_while_a_waiter_is_awake() {
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let held = order.lock();
+    let waiting = start_in_order(3, {
+        let order = order.clone();
+        move |number| order.lock().push(number)
+    });
+    drop(held);
+    // The first waiter is awake, but has not run. So this G gets the mutex ahead of it.
+    let held = order.try_lock().expect("the mutex is free");
+    MutexGuard::unlock_fair(held);
+    assert!(order.try_lock().is_none());
+    order.lock().push(3);
+    join_all(waiting);
+    let mut order = order.lock();
+    assert_eq!(order[0], 1);
+    order.sort_unstable();
+    assert_eq!(*order, [0, 1, 2, 3]);
+}
+shared_test!(fair_unlock_hands_over_while_a_waiter_is_awake, procs = &[1]);
+
 macro_rules! rwlock_tests {
     ($module:ident, $lock:ident) => {
         mod $module {

@@ -1,5 +1,5 @@
-//! Mutual exclusion by an atomic word and a wait queue. While no G waits, lock changes the word by one
-//! compare-exchange, and unlock by one subtraction.
+//! Mutual exclusion by an atomic word and a wait queue. Unless a waiter has to be woken, unlock is one subtraction from
+//! the word. While no G waits, lock is one compare-exchange.
 //!
 //! Go: `Mutex` (internal/sync/mutex.go, go1.27).
 //!
@@ -8,19 +8,21 @@
 //!   free ◀──────────────────▶ HELD ◀─────────────────────────────▶ HELD|KEPT|QUEUED
 //!                unlock                                                  │ unlock: KEPT|QUEUED, wakes the first
 //!                                                                        ▼
-//!                HELD|AWAKE[|KEPT|QUEUED] ◀──── anyone locks ────── AWAKE[|QUEUED]
+//!                   HELD|AWAKE[|QUEUED] ◀─── anyone locks, unlocks ──▶ AWAKE[|QUEUED]
 //! ```
 //!
-//! Unlock subtracts `HELD`. If no G is queued, this frees the mutex. If Gs are queued, the mutex is also `KEPT`, so
-//! that the subtraction does not free it: the unlocking G keeps it until it has decided who is next.
+//! Unlock subtracts `HELD`. This frees the mutex, unless a waiter has to be woken. In that case the mutex is also
+//! `KEPT`, so that the subtraction does not free it: the unlocking G keeps it until it has decided who is next.
 //!
 //! Normally unlock frees the mutex and wakes the first waiter, which then competes for the mutex with other Gs. A G
 //! that is already running usually wins, which saves a switch per lock. Until a woken waiter has tried to lock the
-//! mutex (`AWAKE`), no other waiter is woken. A waiter that loses goes back to the head of the queue. This competition
-//! is unfair to waiters. So a waiter that has waited for [`STARVING`] need not compete: the mutex is *handed over* to
-//! it. The mutex stays locked during a handover, so no other G can lock it in between. Go has a starvation mode for
-//! this, which arriving Gs must check. Here unlock checks when the first waiter began to wait, and arriving Gs check
-//! nothing.
+//! mutex (`AWAKE`), no other waiter has to be woken. A waiter that loses goes back to the head of the queue, clears
+//! `AWAKE` and sets `KEPT`, so that the next unlock wakes it again.
+//!
+//! This competition is unfair to waiters. So a waiter that has waited for [`STARVING`] need not compete: the mutex is
+//! *handed over* to it. The mutex stays locked during a handover, so no other G can lock it in between. Go has a
+//! starvation mode for this, which arriving Gs must check. Here unlock checks when the first waiter began to wait, and
+//! arriving Gs check nothing.
 
 #![expect(unsafe_code, reason = "promises mutual exclusion to lock_api")]
 
@@ -98,22 +100,26 @@ pub type MutexGuard<'a, T, Plat> = lock_api::MutexGuard<'a, RawMutex<Plat>, T>;
 /// The mutex is locked. Unlock subtracts this bit.
 const HELD: u32 = 1;
 /// A waiter was woken, and has not tried to lock the mutex since. Meanwhile an unlock wakes no other waiter, unless it
-/// hands the mutex over. Go: `mutexWoken`.
+/// hands the mutex over. Set only by an unlock. Go: `mutexWoken`.
 const AWAKE: u32 = 2;
 /// The queue may have waiters. Changed under the lock of the queue only.
 const QUEUED: u32 = 4;
-/// The mutex is locked, and stays locked when `HELD` is subtracted. Set exactly if the mutex is locked and `QUEUED`.
-const KEPT: u32 = 8;
+/// The mutex is locked, and stays locked when `HELD` is subtracted. Set if the mutex is locked and `QUEUED` but not
+/// `AWAKE`: then the unlock has to wake a waiter. This is the highest bit, so that the sign of the word tells it.
+const KEPT: u32 = 1 << 31;
 
 /// Whether a word is that of a mutex that is locked.
 fn is_locked(word: u32) -> bool {
     word & (HELD | KEPT) != 0
 }
 
-/// Returns the word of a mutex that was free, after a G has locked it.
-fn locked(word: u32) -> u32 {
-    if word & QUEUED == 0 { word | HELD } else { word | HELD | KEPT }
+/// Returns the word of a locked mutex with `KEPT` added if the unlock has to wake a waiter.
+fn kept(word: u32) -> u32 {
+    if word & (QUEUED | AWAKE) == QUEUED { word | KEPT } else { word }
 }
+
+/// The message of the panic if a mutex is unlocked that is not locked.
+const NOT_LOCKED: &str = "sync: unlock of unlocked mutex";
 
 /// How long a waiter competes before the mutex is handed over to it. Go: `starvationThresholdNs`, 1 ms.
 const STARVING: Duration = Duration::from_millis(1);
@@ -175,33 +181,41 @@ impl<Plat: Platform> RawMutex<Plat> {
     }
 
     /// Unlocks.
-    #[inline]
-    pub(crate) fn release(&self) {
-        self.release_as(Fairness::Normal);
-    }
-
-    /// Unlocks the mutex. If a G waits, hands the mutex over to the first waiter.
-    #[inline]
-    pub(crate) fn release_fairly(&self) {
-        self.release_as(Fairness::HandOver);
-    }
-
     #[inline(always)]
-    fn release_as(&self, fairness: Fairness) {
-        let word = self.subtract();
-        if word != 0 {
-            self.release_slow(word, fairness);
+    pub(crate) fn release(&self) {
+        if self.subtract() {
+            self.release_slow(Fairness::Normal);
         }
     }
 
-    /// Subtracts `HELD` and returns the result. On x86-64, this takes 0.5 ns less than a compare-exchange. (A lock and
-    /// an unlock together take 5 ns on an EPYC.) Go: `Unlock`.
+    /// Unlocks the mutex. If a G waits, hands the mutex over to the first waiter.
+    pub(crate) fn release_fairly(&self) {
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            assert!(word & HELD != 0, "{NOT_LOCKED}");
+            // A waiter may have to be woken although another one is `AWAKE`, so this G may have to keep the mutex.
+            let next = if word & QUEUED == 0 { word - HELD } else { (word - HELD) | KEPT };
+            Plat::point(Site::Sync);
+            // Ordering: as in `subtract`.
+            match self.word.compare_exchange_weak(word, next, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) if next & KEPT != 0 => return self.release_slow(Fairness::HandOver),
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Subtracts `HELD`. Returns whether the mutex is still locked, because the caller has kept it. Go: `Unlock`.
+    ///
+    /// On x86-64 this is `lock dec` and a jump that depends on the sign. The compiler makes these two instructions from
+    /// an addition, but not from a subtraction.
     #[inline(always)]
-    fn subtract(&self) -> u32 {
+    fn subtract(&self) -> bool {
+        const MINUS_HELD: u32 = HELD.wrapping_neg();
         Plat::point(Site::Sync);
         // Ordering: Release publishes what was done under the lock; partner: the Acquire of the next G's
         // compare-exchange.
-        self.word.fetch_sub(HELD, Ordering::Release).wrapping_sub(HELD)
+        self.word.fetch_add(MINUS_HELD, Ordering::Release).wrapping_add(MINUS_HELD).cast_signed() < 0
     }
 
     /// Whether the mutex is locked at the moment.
@@ -225,7 +239,8 @@ impl<Plat: Platform> RawMutex<Plat> {
         let mut word = self.word.load(Ordering::Relaxed);
         while !is_locked(word) {
             Plat::point(Site::Sync);
-            match self.word.compare_exchange_weak(word, locked(word & !mine), Ordering::Acquire, Ordering::Relaxed) {
+            match self.word.compare_exchange_weak(word, kept(word & !mine | HELD), Ordering::Acquire, Ordering::Relaxed)
+            {
                 Ok(_) => return true,
                 Err(now) => word = now,
             }
@@ -252,10 +267,10 @@ impl<Plat: Platform> RawMutex<Plat> {
             if blocking.is_over() {
                 // Tries once although the limit is over. A G that was woken must lock the mutex if it is free, because
                 // the unlock that woke this G woke no other waiter.
-                return self.take_or(mine, |word| word & !mine);
+                return self.take_or(mine, |word| kept(word & !mine));
             }
             let queue = self.queue.lock();
-            if self.take_or(mine, |word| word & !mine | QUEUED | KEPT) {
+            if self.take_or(mine, |word| kept(word & !mine | QUEUED)) {
                 return true;
             }
             let outcome = blocking.wait(queue, began.as_nanos() as usize, |queue, waiter| {
@@ -282,7 +297,7 @@ impl<Plat: Platform> RawMutex<Plat> {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let is_free = !is_locked(word);
-            let next = if is_free { locked(word & !mine) } else { instead(word) };
+            let next = if is_free { kept(word & !mine | HELD) } else { instead(word) };
             Plat::point(Site::Sync);
             match self.word.compare_exchange_weak(word, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return is_free,
@@ -310,11 +325,11 @@ impl<Plat: Platform> RawMutex<Plat> {
         }
     }
 
-    /// Continues [`release_as`](Self::release_as). `word` is the result of the subtraction.
+    /// Continues an unlock by which the caller has kept the mutex.
     #[cold]
-    fn release_slow(&self, word: u32, fairness: Fairness) {
+    fn release_slow(&self, fairness: Fairness) {
         let pinned = Pinned::<Plat>::of_scheduler();
-        if let Some(next) = self.let_go(word, fairness) {
+        if let Some(next) = self.let_go(fairness) {
             ready(next, &pinned);
         }
     }
@@ -323,30 +338,16 @@ impl<Plat: Platform> RawMutex<Plat> {
     /// has released its own locks.
     #[must_use = "the waiter is to be readied"]
     pub(super) fn release_for(&self) -> Option<&'static Waiter<Plat>> {
-        self.let_go(self.subtract(), Fairness::Normal)
+        if self.subtract() { self.let_go(Fairness::Normal) } else { None }
     }
 
-    /// If the caller has kept the mutex after the subtraction of `HELD`, frees it, or hands it over to the first
-    /// waiter. `word` is the result of the subtraction. The caller is pinned, and must ready the returned waiter.
+    /// Frees the mutex, which the caller has kept, or hands it over to the first waiter. The caller is pinned, and must
+    /// ready the returned waiter.
     ///
     /// Ordering: the changes of the word below are Relaxed. They are read-modify-write operations, so they continue the
-    /// release sequence that begins with the Release in [`subtract`](Self::subtract).
-    fn let_go(&self, mut word: u32, fairness: Fairness) -> Option<&'static Waiter<Plat>> {
-        assert!(word & HELD == 0, "sync: unlock of unlocked mutex");
-        loop {
-            if word & KEPT == 0 {
-                return None;
-            }
-            let has_to_wake = word & AWAKE == 0 || fairness == Fairness::HandOver;
-            if has_to_wake {
-                break;
-            }
-            Plat::point(Site::Sync);
-            match self.word.compare_exchange_weak(word, word & !KEPT, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return None,
-                Err(now) => word = now,
-            }
-        }
+    /// release sequence that begins with the Release of the unlock.
+    fn let_go(&self, fairness: Fairness) -> Option<&'static Waiter<Plat>> {
+        assert!(self.word.load(Ordering::Relaxed) & HELD == 0, "{NOT_LOCKED}");
         let now = Plat::now();
         let queue = self.queue.lock();
         let Some(first) = queue.pop() else {
@@ -357,18 +358,32 @@ impl<Plat: Platform> RawMutex<Plat> {
         };
         let is_last = queue.is_empty();
         let began = Instant::from_nanos(first.outcome.load(Ordering::Relaxed) as u64);
-        Plat::point(Site::Sync);
         if fairness == Fairness::HandOver || now - began >= STARVING {
             first.outcome.store(HANDED_OVER, Ordering::Relaxed);
-            // Sets `HELD`, and clears the other two bits if no other G is queued. Readying the waiter's G publishes to
-            // that G what was done under the lock.
-            self.word.fetch_xor(if is_last { HELD | KEPT | QUEUED } else { HELD }, Ordering::Relaxed);
+            // Readying the waiter's G publishes to that G what was done under the lock.
+            self.hand_over(is_last);
         } else {
             first.outcome.store(COMPETE, Ordering::Relaxed);
-            // No other G changes the word now, because this G keeps the mutex locked and holds the queue's lock.
+            Plat::point(Site::Sync);
+            // No other G changes the word now, because no waiter is `AWAKE`, and this G keeps the mutex locked and
+            // holds the queue's lock.
             self.word.swap(if is_last { AWAKE } else { AWAKE | QUEUED }, Ordering::Relaxed);
         }
         Some(first)
+    }
+
+    /// Sets `HELD` for the G to which the caller hands the mutex over. `is_last` is whether no other G is queued. A G
+    /// that is awake may clear `AWAKE` at the same time.
+    fn hand_over(&self, is_last: bool) {
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            let others = if is_last { word & AWAKE } else { word & (AWAKE | QUEUED) };
+            Plat::point(Site::Sync);
+            match self.word.compare_exchange_weak(word, kept(others | HELD), Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
+        }
     }
 }
 

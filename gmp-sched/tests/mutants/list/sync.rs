@@ -1,28 +1,42 @@
 //! Mutants of locks and the other primitives of `sync`.
 
-use super::Catcher::{Model, Simulation};
+use super::Catcher::{Model, Simulation, Test};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/sync/mutex.rs",
         "a mutex is unlocked without Release",
-        "self.word.fetch_sub(HELD, Ordering::Release)",
-        "self.word.fetch_sub(HELD, Ordering::Relaxed)",
+        "self.word.fetch_add(MINUS_HELD, Ordering::Release)",
+        "self.word.fetch_add(MINUS_HELD, Ordering::Relaxed)",
         Model("sync::mutex_has_one_holder_at_a_time"),
     ),
     mutant(
         "library/sync/mutex.rs",
+        "a mutex is unlocked fairly without Release",
+        "compare_exchange_weak(word, next, Ordering::Release, Ordering::Relaxed)",
+        "compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed)",
+        Model("sync::mutex_is_handed_over"),
+    ),
+    mutant(
+        "library/sync/mutex.rs",
+        "a fair unlock does not keep the mutex while a waiter is awake",
+        "if word & QUEUED == 0 { word - HELD } else { (word - HELD) | KEPT }",
+        "word - HELD",
+        Test("order", "fair_unlock_hands_over_while_a_waiter_is_awake"),
+    ),
+    mutant(
+        "library/sync/mutex.rs",
         "a G that queues itself does not make the holder keep the mutex",
-        "|word| word & !mine | QUEUED | KEPT",
+        "|word| kept(word & !mine | QUEUED)",
         "|word| word & !mine | QUEUED",
         Model("sync::mutex_has_one_holder_at_a_time"),
     ),
     mutant(
         "library/sync/mutex.rs",
         "a G that locks ahead of waiters does not keep the mutex for them",
-        "    if word & QUEUED == 0 { word | HELD } else { word | HELD | KEPT }",
-        "    word | HELD",
+        "compare_exchange_weak(word, kept(word & !mine | HELD), Ordering::Acquire",
+        "compare_exchange_weak(word, word & !mine | HELD, Ordering::Acquire",
         Model("sync::mutex_has_one_holder_of_three_at_a_time"),
     ),
     mutant(
@@ -35,8 +49,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/sync/mutex.rs",
         "the word of a mutex does not say that a G waits",
-        "            if self.take_or(mine, |word| word & !mine | QUEUED | KEPT) {",
-        "            if self.take_or(mine, |word| word & !mine) {",
+        "            if self.take_or(mine, |word| kept(word & !mine | QUEUED)) {",
+        "            if self.take_or(mine, |word| kept(word & !mine)) {",
         Model("sync::mutex_has_one_holder_at_a_time"),
     ),
     mutant(
@@ -49,8 +63,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/sync/mutex.rs",
         "a mutex is taken ahead of waiters without Acquire",
-        "compare_exchange_weak(word, locked(word & !mine), Ordering::Acquire, Ordering::Relaxed)",
-        "compare_exchange_weak(word, locked(word & !mine), Ordering::Relaxed, Ordering::Relaxed)",
+        "compare_exchange_weak(word, kept(word & !mine | HELD), Ordering::Acquire, Ordering::Relaxed)",
+        "compare_exchange_weak(word, kept(word & !mine | HELD), Ordering::Relaxed, Ordering::Relaxed)",
         Model("sync::try_lock_takes_a_mutex_ahead_of_waiters"),
     ),
     mutant(
@@ -63,7 +77,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/sync/mutex.rs",
         "a woken waiter that gives up leaves the AWAKE bit set, so that no other waiter is woken",
-        "                return self.take_or(mine, |word| word & !mine);",
+        "                return self.take_or(mine, |word| kept(word & !mine));",
         "                return self.take_or(0, |word| word);",
         Simulation("simulation/sync", "mutex_has_one_holder_and_loses_no_waiter", 1000),
     ),
