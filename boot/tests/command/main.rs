@@ -3,6 +3,7 @@
 mod child;
 mod compare;
 mod debugger;
+mod firmware_code;
 mod input;
 #[cfg(target_os = "linux")]
 mod lifetime;

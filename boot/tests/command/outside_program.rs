@@ -89,6 +89,7 @@ fn main(arguments: &[&str]) -> i32 {
         ["prompt"] => prompt(),
         ["times"] => times(),
         ["inspected"] => inspected(),
+        ["stacks"] => stacks(),
         _ => println!("hello from outside"),
     }
     0
@@ -107,6 +108,20 @@ fn echo() {
         line.clear();
     }
     println!("{lines} lines, {bytes} bytes");
+}
+
+/// Uses 6000 stacks at the same time, each of which has a frame, and writes 1000 times to each of them.
+fn stacks() {
+    let using: Vec<_> = (0..6000)
+        .map(|_| {
+            go(|| {
+                yield_now();
+                let mut word = 0;
+                (0..1000).for_each(|n| *hint::black_box(&mut word) = n);
+            })
+        })
+        .collect();
+    using.into_iter().for_each(|handle| handle.join().expect("no panic"));
 }
 
 /// Prints when each line of the input comes. After each line, reads a part of each disk, and prints when its content

@@ -102,7 +102,7 @@ extern "C" fn pvh_main(start_info: u32) -> ! {
     boot_info.physical_memory_offset = Optional::Some(mm::PHYSICAL_OFFSET);
     boot_info.rsdp_addr = if start_info.rsdp == 0 { Optional::None } else { Optional::Some(start_info.rsdp) };
     let boot_info = SpinMutexGuard::leak(BOOT_INFO.lock()).insert(boot_info);
-    super::start(boot_info, command_line, FormerUse::None)
+    super::start(boot_info, command_line, FormerUse::SeaBios)
 }
 
 /// Logs how many memory regions are not used. Called when the log works.

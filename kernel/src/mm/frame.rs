@@ -25,11 +25,15 @@
 //! code of the firmware are marked as [`STALE`] at boot, and are filled with zeros when they are allocated for the
 //! first time.
 //!
+//! With the PVH protocol, too, QEMU runs SeaBIOS before the kernel. It uses only some twenty frames, but if one of them
+//! later was the stack that is reused most often, `fib27_cut12` took up to three times as long.
+//!
 //! # When memory runs short
 //!
 //! Each request has a `Priority`. Requests of the heap must leave a reserve of free frames, and requests for new stacks
 //! must leave twice as many. So existing stacks can still get frames for their pages when no other request can be met.
 
+use core::ops::Range;
 use core::ptr;
 use core::slice;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -73,10 +77,26 @@ static FRAMES: InterruptMutex<Buddies> = InterruptMutex::new(Buddies::new());
 /// What was done with the usable memory before the kernel was started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FormerUse {
-    /// Nothing, or nearly nothing.
-    None,
-    /// The firmware or a boot loader has executed code in it.
+    /// SeaBIOS has executed its initialisation near the end of the memory below 4 GiB. Nothing else has executed code.
+    SeaBios,
+    /// The firmware or a boot loader may have executed code everywhere.
     Code,
+}
+
+impl FormerUse {
+    /// Returns which of the first `frames` frames are stale. The last of these is the last usable frame below 4 GiB.
+    ///
+    /// SeaBIOS moves its initialisation, which has 100 KiB, to memory that it allocates below 4 GiB (`reloc_preinit` in
+    /// its `src/post.c`). This memory is just below the area for its tables, which is at the end of the memory and has
+    /// 16 MiB, or 256 KiB in older versions. Only up to 256 KiB of that area stay in use.
+    fn stale(self, frames: usize) -> [Range<usize>; 2] {
+        const AREA: usize = (256 << 10) / PAGE_SIZE;
+        let from_end = |most: usize, least: usize| frames.saturating_sub(most)..frames.saturating_sub(least);
+        match self {
+            Self::SeaBios => [from_end(65 * AREA, 63 * AREA), from_end(2 * AREA, 0)],
+            Self::Code => [0..frames, 0..0],
+        }
+    }
 }
 
 /// The priority of a request for frames. When memory runs short, requests of lower priority fail first.
@@ -137,7 +157,7 @@ impl Buddies {
             free_frames: 0,
             reserve: 0,
             total_frames: 0,
-            former_use: FormerUse::None,
+            former_use: FormerUse::SeaBios,
         }
     }
 
@@ -258,27 +278,28 @@ fn table_frames(frames: usize) -> u64 {
     (frames * (size_of::<Links>() + size_of::<u8>())).div_ceil(PAGE_SIZE) as u64
 }
 
-/// Makes the tables for the first `frames` frames of memory, and marks none of the frames as free. After `former_use`
-/// as code, marks all frames as stale. The tables begin in the frame `table`.
+/// Makes the tables for the first `frames` frames of memory. Marks the frames `stale` as stale, and none as free. The
+/// tables begin in the frame `table`.
 ///
 /// # Safety
 /// The memory for the tables must be mapped, and nothing else must ever use it.
-unsafe fn make_tables(table: u64, frames: usize, former_use: FormerUse) -> (&'static mut [u8], &'static mut [Links]) {
+unsafe fn make_tables(
+    table: u64,
+    frames: usize,
+    stale: [Range<usize>; 2],
+) -> (&'static mut [u8], &'static mut [Links]) {
     let links = physical_to_virtual(address(table)).as_mut_ptr::<Links>();
     let states = links.wrapping_add(frames).cast::<u8>();
-    let state = match former_use {
-        FormerUse::None => NOT_FREE,
-        FormerUse::Code => {
-            // The table of links may be in stale frames itself.
-            // SAFETY: the caller promises that this memory is mapped and not used otherwise.
-            unsafe { ptr::write_bytes(links, 0, frames) };
-            NOT_FREE | STALE
-        }
-    };
+    let tables = table as usize..table as usize + table_frames(frames) as usize;
+    if stale.iter().any(|stale| stale.start < tables.end && tables.start < stale.end) {
+        // SAFETY: the caller promises that this memory is mapped and not used otherwise.
+        unsafe { ptr::write_bytes(links, 0, frames) };
+    }
     // SAFETY: the caller promises that this memory is mapped and not used otherwise.
-    unsafe { ptr::write_bytes(states, state, frames) };
+    unsafe { ptr::write_bytes(states, NOT_FREE, frames) };
     // SAFETY: the line above has initialised these bytes, and nothing else uses them.
     let states = unsafe { slice::from_raw_parts_mut(states, frames) };
+    stale.into_iter().for_each(|stale| states[stale].iter_mut().for_each(|state| *state |= STALE));
     // SAFETY: the address is aligned to a page, and nothing else uses this memory. Any bytes are valid `Links`.
     let links = unsafe { slice::from_raw_parts_mut(links, frames) };
     (states, links)
@@ -297,7 +318,7 @@ pub(crate) fn init(regions: &[MemoryRegion], former_use: FormerUse) {
     let mut buddies = lock();
     // SAFETY: this is usable memory below 4 GiB, which is mapped. Nothing else uses it, since the loop below does not
     // add it to the allocator.
-    let (states, links) = unsafe { make_tables(table, frames, former_use) };
+    let (states, links) = unsafe { make_tables(table, frames, former_use.stale(frames)) };
     (buddies.states, buddies.links, buddies.former_use) = (states, links, former_use);
     for (first, count) in usable(regions, FIRST_ADDRESS, EARLY_END) {
         if first == table {
@@ -345,10 +366,15 @@ pub(crate) fn add_high_memory(regions: &[MemoryRegion]) {
 /// usable memory that begins with the frame `table`. Frees the memory of the old tables.
 fn grow_tables(table: u64, frames: usize) {
     let mut buddies = lock();
+    let old_frames = buddies.states.len();
+    let stale = match buddies.former_use {
+        // SeaBIOS has used only memory below 4 GiB.
+        FormerUse::SeaBios => [0..0, 0..0],
+        FormerUse::Code => FormerUse::Code.stale(frames),
+    };
     // SAFETY: this is usable memory above 4 GiB, which the kernel's page tables map. Nothing else uses it, since the
     // caller does not add it to the allocator.
-    let (states, links) = unsafe { make_tables(table, frames, buddies.former_use) };
-    let old_frames = buddies.states.len();
+    let (states, links) = unsafe { make_tables(table, frames, stale) };
     states[..old_frames].copy_from_slice(buddies.states);
     links[..old_frames].copy_from_slice(buddies.links);
     let old = VirtAddr::from_ptr(buddies.links.as_ptr()).as_u64() - PHYSICAL_OFFSET;
