@@ -32,7 +32,7 @@ use crate::cpu::cpus::{self, ENTRANCE};
 use crate::cpu::local::{CpuCopy, cpu_local};
 use crate::cpu::percpu::{CpuId, MAX_CPUS};
 use crate::mm::stack::{self, Stack};
-use crate::mm::{OutOfMemory, PAGE_SIZE, PhysAddr, VirtAddr, frame, paging, physical_to_virtual};
+use crate::mm::{OutOfMemory, PAGE_SIZE, PhysAddr, VirtAddr, emulated_tlb, frame, paging, physical_to_virtual};
 use crate::sched::startup;
 use crate::traps::idt;
 
@@ -269,6 +269,7 @@ extern "C" fn ap_main() -> ! {
     cpu::init();
     apic::init_cpu();
     timer::init_cpu();
+    emulated_tlb::enlarge();
     STARTED_AT.here().store(timer::now(), Ordering::Relaxed);
     // Ordering: Release; partner: the Acquire loads of `UP` in `start`.
     UP.fetch_add(1, Ordering::Release);

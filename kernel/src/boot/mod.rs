@@ -16,12 +16,12 @@ use bootloader_api::BootInfo;
 use bootloader_api::info::Optional;
 
 use crate::arch::acpi;
-use crate::arch::x86_64::{apic, cpu, gdt, interrupts, ioapic, timer};
+use crate::arch::x86_64::{apic, cpu, cpuid, gdt, interrupts, ioapic, timer};
 use crate::cpu::local;
 use crate::diagnostics::{inspection, isolation, panic, watchdog};
 use crate::drivers::{console, disk, random, screen};
 use crate::mm::stack::{self, Stack};
-use crate::mm::{self, FormerUse};
+use crate::mm::{self, FormerUse, emulated_tlb};
 use crate::program::{self, args, exit};
 use crate::sched::startup::{self, Program};
 use crate::traps::idt;
@@ -75,6 +75,7 @@ fn start(boot_info: &'static mut BootInfo, command_line: &'static str, former_us
 /// | `interrupts::init`, `apic::init`, `ioapic::init` | interrupts can be sent to CPUs, and those of devices can be routed to CPUs |
 /// | `ap_start::send_init` | the other CPUs are being reset, which takes 10 ms |
 /// | `timer::calibrate`, `timer::init_cpu` | the clock runs; the boot CPU's timer can be armed |
+/// | `emulated_tlb::init`, `emulated_tlb::enlarge` | if QEMU emulates the CPUs, its TLB for the boot CPU is large |
 /// | `ap_start::start` | all CPUs that have started in time are up, and wait for kernel threads in `cpu_main` |
 /// | `console::start_virtio` | output uses the virtio console, if there is one, so the serial port does not interrupt for output |
 /// | `console::serve` | the serial port's interrupt, or a timer, writes the console's ring to the port; input is read |
@@ -94,6 +95,10 @@ extern "C" fn start_devices() -> ! {
     let processors = ap_start::send_init();
     timer::calibrate(options::timer());
     timer::init_cpu();
+    if cpuid::is_emulated() {
+        emulated_tlb::init();
+    }
+    emulated_tlb::enlarge();
     ap_start::start(processors);
     if options::allows_virtio_console() {
         console::start_virtio();

@@ -6,7 +6,7 @@
 //! | from | what | pages |
 //! |---|---|---|
 //! | `0xffff_8000_0000_0000` | all physical memory (`PHYSICAL_OFFSET`) | 2 MiB, not executable |
-//! | `0xffff_c000_0000_0000` | device registers (`paging`) | 4 KiB, uncached |
+//! | `0xffff_c000_0000_0000` | device registers (`paging`) | 4 KiB, uncached; also the pages of `emulated_tlb`, which are cached |
 //! | `0xffff_d000_0000_0000` | stacks with guard pages (`stack`) | 4 KiB; most get a frame when they are first touched |
 //! | `0xffff_e000_0000_0000` | the heap (`heap`) | 4 KiB |
 //! | `0xffff_f000_0000_0000` | what the rust-osdev bootloader has mapped: its stack, the boot information, the framebuffer, the command line (`boot::bootloader`) | 4 KiB |

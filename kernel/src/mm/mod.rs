@@ -4,6 +4,7 @@
 
 mod address;
 pub(crate) mod dma;
+pub(crate) mod emulated_tlb;
 mod error;
 pub(crate) mod frame;
 pub(crate) mod heap;

@@ -190,16 +190,30 @@ pub(crate) fn map_device(physical: PhysAddr, bytes: usize) -> Result<NonNull<u8>
     // overflow.
     let length = offset.checked_add(bytes as u64).and_then(|end| end.checked_next_multiple_of(PAGE_SIZE as u64));
     let length = length.filter(|&length| length <= PHYSICAL_END - (physical.as_u64() - offset)).ok_or(OutOfMemory)?;
-    let pages = length / PAGE_SIZE as u64;
+    let first_frame = PhysFrame::<Size4KiB>::containing_address(physical);
+    let start = map_in_device_window(length, |index| value(first_frame + index, flags))?;
+    NonNull::new((start + offset).as_mut_ptr()).ok_or(OutOfMemory)
+}
+
+/// Maps `frame` read-only at `pages` consecutive pages. Returns the address of the first page. The mapping is permanent.
+///
+/// # Errors
+/// If there is no memory for page tables, or the window for devices is full.
+pub(super) fn map_repeatedly(frame: PhysFrame, pages: usize) -> Result<VirtAddr, OutOfMemory> {
+    let flags = PageTableFlags::PRESENT | PageTableFlags::NO_EXECUTE;
+    map_in_device_window((pages * PAGE_SIZE) as u64, |_| value(frame, flags))
+}
+
+/// Takes `length` bytes of the window for devices, a multiple of the page size, and stores the page table entry
+/// `entry_of(index)` for each page. Returns the address of the first page.
+fn map_in_device_window(length: u64, entry_of: impl Fn(u64) -> u64) -> Result<VirtAddr, OutOfMemory> {
     let room = |start: u64| start.checked_add(length).filter(|&end| end <= DEVICES + WINDOW_BYTES);
     let start = NEXT_DEVICE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).map_err(|_| OutOfMemory)?;
-    let first_frame = PhysFrame::<Size4KiB>::containing_address(physical);
-    for index in 0..pages {
-        let page = VirtAddr::new(start + index * PAGE_SIZE as u64);
-        let entry = entry_for(page, &mut frame::allocate)?;
-        entry.store(value(first_frame + index, flags), Ordering::Release);
+    for index in 0..length / PAGE_SIZE as u64 {
+        let entry = entry_for(VirtAddr::new(start + index * PAGE_SIZE as u64), &mut frame::allocate)?;
+        entry.store(entry_of(index), Ordering::Release);
     }
-    NonNull::new(VirtAddr::new(start + offset).as_mut_ptr()).ok_or(OutOfMemory)
+    Ok(VirtAddr::new(start))
 }
 
 /// Returns the content of a page table entry that maps `frame`.

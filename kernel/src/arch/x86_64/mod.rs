@@ -5,7 +5,7 @@
 pub(crate) mod apic;
 mod c_functions;
 pub(crate) mod cpu;
-mod cpuid;
+pub(crate) mod cpuid;
 pub(crate) mod gdt;
 pub(crate) mod interrupts;
 pub(crate) mod ioapic;
