@@ -10,13 +10,13 @@ use core::slice;
 
 use x86_64::instructions::interrupts::without_interrupts;
 
-use crate::arch::x86_64::{apic, cpu, interrupts};
+use crate::arch::x86_64::{apic, cpu, gdt, interrupts};
 use crate::cpu::cpus::ENTRANCE;
 use crate::cpu::percpu;
 use crate::diagnostics::snapshot;
 use crate::drivers::console;
 use crate::drivers::virtio::{self, BlockDevice};
-use crate::mm::{self, OutOfMemory, frame, heap, tlb};
+use crate::mm::{self, OutOfMemory, frame, heap, stack, tlb};
 use crate::traps::divert;
 
 pub use crate::arch::x86_64::interrupts::{NoVectorLeft, Vector};
@@ -31,7 +31,7 @@ pub use x86_64::structures::paging::PhysFrame;
 pub const PAGE_SIZE: usize = mm::PAGE_SIZE;
 
 /// The number of bytes below a stack that are reserved for preemption.
-pub const RESERVE: usize = mm::stack::RESERVE;
+pub const RESERVE: usize = stack::RESERVE;
 
 /// Allocates an interrupt vector permanently. Each interrupt with this vector calls `handler` with `argument`, on the
 /// CPU that takes the interrupt.
@@ -79,9 +79,15 @@ pub unsafe fn send_nmi_to_late_cpu(apic_id: u32) {
     apic::send_nmi_to_id(apic_id);
 }
 
+/// How many pages the stack of a handler has.
+const HANDLER_PAGES: usize = gdt::TRAP_STACK_BYTES / PAGE_SIZE;
+
 /// Calls `body` with the same restrictions as in the handler of a non-maskable interrupt. The kernel's checks take
 /// `body` for code of such a handler.
 pub fn as_if_in_nmi<R>(body: impl FnOnce() -> R) -> R {
+    // The stack of a real handler has all its pages. A first touch of a page of this G's stack would be a page fault,
+    // whose handler takes a lock that is refused here.
+    stack::touch_pages_ahead(HANDLER_PAGES);
     without_interrupts(|| {
         percpu::enter_trap(true);
         let result = body();

@@ -47,7 +47,7 @@ pub(crate) const KERNEL_CODE: u16 = 0x08;
 pub(crate) const KERNEL_DATA: u16 = 0x10;
 
 /// The size of each stack of the interrupt stack table, in bytes. It is enough to format the report of a panic.
-const TRAP_STACK_BYTES: usize = 32 * 1024;
+pub(crate) const TRAP_STACK_BYTES: usize = 32 * 1024;
 
 /// The stack on which all handlers run until memory management is up. One stack is enough, because until then every
 /// exception stops the kernel.
