@@ -203,6 +203,11 @@ pub(crate) enum ResultOwner {
 #[inline(always)]
 pub(crate) fn finished<Plat: Platform>(pinned: &Pinned<Plat>, me: &'static Goroutine<Plat>) -> ResultOwner {
     Plat::point(Site::Join);
+    // A G that is detached stays so, and most Gs are detached early. This check saves them a locked instruction (2 to 6
+    // ns). Ordering: Acquire, so that what was done with the handle happens before the G drops its result.
+    if me.completion.load(Ordering::Acquire) == DETACHED {
+        return ResultOwner::Goroutine;
+    }
     // Ordering: Release publishes the result to the handle; Acquire makes a joiner's parked context visible.
     match me.completion.swap(RESULT, Ordering::AcqRel) {
         ATTACHED => ResultOwner::Handle,
