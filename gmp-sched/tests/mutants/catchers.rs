@@ -8,7 +8,7 @@ use crate::crate_directory;
 use crate::list::{Catcher, Mutant};
 
 /// Returns the names of the tests in a source file. Each function that follows a test attribute is a test, even if it
-/// is in a macro.
+/// is in a macro. So is each function that the macro `shared_test` turns into a test.
 fn tests_in(source: &str) -> Vec<&str> {
     let mut is_test = false;
     let mut tests = Vec::new();
@@ -19,6 +19,8 @@ fn tests_in(source: &str) -> Vec<&str> {
             let name = function.split(['(', '<']).next();
             tests.extend(name.filter(|_| is_test));
             is_test = false;
+        } else if let Some(function) = line.strip_prefix("shared_test!(") {
+            tests.extend(function.split(',').next());
         }
     }
     tests
@@ -61,10 +63,14 @@ impl Catchers {
         &self.models
     }
 
-    /// Returns the tests in a file in `tests`.
+    /// Returns the tests in a file in `tests`, and in the files in `tests/shared` that it names as its modules.
     pub(crate) fn in_file(&self, file: &str) -> Vec<String> {
-        let source = fs::read_to_string(crate_directory().join("tests").join(file).with_extension("rs"));
-        source.iter().flat_map(|source| tests_in(source)).map(str::to_string).collect()
+        let tests = crate_directory().join("tests");
+        let read = |path: &str| fs::read_to_string(tests.join(path).with_extension("rs")).unwrap_or_default();
+        let source = read(file);
+        let paths = source.lines().filter_map(|line| line.trim().strip_prefix("#[path = \"")?.strip_suffix("\"]"));
+        let shared = paths.filter(|path| path.starts_with("shared/")).map(read).collect::<String>();
+        tests_in(&source).into_iter().chain(tests_in(&shared)).map(str::to_string).collect()
     }
 
     /// Returns the tests that must detect `mutant`.
