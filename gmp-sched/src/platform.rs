@@ -177,7 +177,7 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
         SLICE
     }
 
-    /// Waits for about `duration`, which is a few microseconds. The caller is an M without a G to run.
+    /// Waits for about `duration`, which is some 20 microseconds. The caller is an M without a G to run.
     fn linger(duration: Duration) {
         let end = Self::now() + duration;
         while Self::now() < end {

@@ -10,7 +10,7 @@
 //! | 3 | `runnext`, then the local ring | `runqget` |
 //! | 4 | a batch from the global queue | `globrunqgetbatch` |
 //! | 5 | devices that are ready | `netpoll(0)` |
-//! | 6 | the other Ps: half of a ring and, in the last round, a due timer and `runnext` (see `steal`); an M begins to spin only if the number of spinning Ms is less than half the number of busy Ps | `stealWork` |
+//! | 6 | the other Ps: half of a long ring and, in the last round, a due timer, a short ring and `runnext` (see `steal`); an M begins to spin only if the number of spinning Ms is less than half the number of busy Ps | `stealWork` |
 //! | 7 | none: release the P, check everything once more, park the M (see `idle`) | `stopm` |
 //!
 //! - [`find_runnable`] takes all steps. It runs on g0 only.

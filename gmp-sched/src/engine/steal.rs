@@ -1,5 +1,5 @@
-//! Work stealing: an M without work visits the other Ps in random order and takes half of the first ring that is not
-//! empty.
+//! Work stealing: an M without work visits the other Ps in random order and takes half of the first ring with more than
+//! two Gs. If there is no such ring, it takes Gs that their P does not come to within a moment.
 //!
 //! This file decides from whom Gs are stolen, when, and how many at once.
 //! [`RunQueue::steal_into`](crate::base::run_queue::RunQueue::steal_into) puts all stolen Gs except the last one into
@@ -26,17 +26,20 @@ pub(crate) fn share(length: u32) -> u32 {
     length - length / 2
 }
 
-/// How long a thief leaves the G in a victim's `runnext` to the victim, which is likely to run that G in a moment.
-/// Go: `usleep(3)`.
-const RUN_NEXT_GRACE: Duration = Duration::from_micros(3);
+/// A ring with at most this number of Gs is *short*: its P is likely to run these Gs in a moment.
+const SHORT: u32 = 2;
 
-/// How many times in a row a thief waits for one victim. After a wait, the thief steals the G in `runnext` only if that
-/// G was there before the wait, too; otherwise the thief waits again. If two Gs keep readying each other, each wait
-/// ends with another G in `runnext`. Without this limit, the thief could then wait forever. (Go sets no limit.)
-const GRACES: u32 = 4;
+/// How long a thief leaves the Gs in a victim's `runnext` and short ring to the victim. Go: `usleep(3)` before it steals
+/// `runnext`. On Linux that call takes more than 50 us.
+const GRACE: Duration = Duration::from_micros(20);
 
-/// Tries to steal from the other Ps: takes Gs from their rings, and in the last round also Gs of due timers and the Gs
-/// in `runnext`. Returns a G for the caller to run, or `None` if nothing was found. Go: `stealWork`.
+/// Like [`share`], but takes nothing from a short ring.
+fn share_of_long(length: u32) -> u32 {
+    if length <= SHORT { 0 } else { share(length) }
+}
+
+/// Tries to steal from the other Ps: takes Gs from their long rings, and in the last round also from short rings and
+/// `runnext`, and Gs of due timers. Returns a G for the caller to run, or `None` if nothing was found. Go: `stealWork`.
 #[doc(alias = "stealWork")]
 pub(crate) fn steal<Plat: Platform>(
     pinned: &Pinned<Plat>,
@@ -112,7 +115,7 @@ fn steal_from<Plat: Platform>(
     if victim.status() == ProcessorStatus::Idle {
         return None;
     }
-    let mut found = victim.queue.steal_into(&processor.queue, share, None);
+    let mut found = victim.queue.steal_into(&processor.queue, share_of_long, None);
     if found.is_none() && last {
         found = steal_after_grace(processor, victim);
     }
@@ -134,23 +137,21 @@ fn note_theft<Plat: Platform>(
     processor.tracer.note::<Plat>(EventKind::Steal, Some(found.id()), detail);
 }
 
-/// Steals the G in `runnext` of `victim`, whose ring is empty. The M that holds `victim` probably readied that G a
-/// moment ago and is about to block or yield. Stealing the G now would only move it to a cold cache. So the thief waits
-/// a moment, and steals the G only if it is still in `runnext` then. If another G is there instead, the thief waits
-/// again, at most [`GRACES`] times in all.
+/// Steals from `victim`, whose ring is short. The M that holds `victim` probably readied the Gs there a moment ago, and
+/// is about to block or yield. Stealing one of these Gs now would only move it to a cold cache. If Gs exchange messages,
+/// the next one would soon be stolen back, and so on. (In QEMU with two CPUs, `select_4` then takes twice as long.)
+///
+/// So the thief waits a moment. Then it takes Gs of the ring, or the G in `runnext` if that is the same as before.
 fn steal_after_grace<Plat: Platform>(
     processor: &'static Processor<Plat>,
     victim: &'static Processor<Plat>,
 ) -> Option<&'static Goroutine<Plat>> {
-    for _ in 0..Plat::repetitions(GRACES) {
-        let seen = victim.queue.next()?;
-        Plat::linger(RUN_NEXT_GRACE);
-        let found = victim.queue.steal_into(&processor.queue, share, Some(seen));
-        if found.is_some() {
-            return found;
-        }
+    if victim.queue.is_empty() {
+        return None;
     }
-    None
+    let next = victim.queue.next();
+    Plat::linger(GRACE);
+    victim.queue.steal_into(&processor.queue, share, next)
 }
 
 /// Strides for visiting the Ps. They are primes above [`PROCESSOR_LIMIT`], so each of them is coprime to every number

@@ -43,9 +43,8 @@
 //!   in a CPU that waits for a lock, which only needs one point in each iteration.
 //! - *A failed check that changes nothing need not be repeated*
 //!   ([`repetitions`](crate::base::points::Points::repetitions)). A thief that finds nothing visits all Ps up to three
-//!   times before its last round, and waits for a G in `runnext` up to four times. Here it does each once. For each run
-//!   with repetitions there is a run without the failed ones, in which the thief makes the remaining visits at the same
-//!   moments, with the same effect.
+//!   times before its last round. Here it visits them once. For each run with repetitions there is a run without the
+//!   failed ones, in which the thief makes the remaining visits at the same moments, with the same effect.
 //! - *What is written before it is read is cleared*: the link of a G, M, P or thread that is in no list, the time of
 //!   the last sleep of a thread that does not sleep, and the P that an M had in its last system call when it holds a P
 //!   again. So is the last holder of a P, because it only makes the search of `Scheduler::holder_of` shorter.

@@ -20,6 +20,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),
     ),
     mutant(
+        "engine/steal.rs",
+        "a thief does not wait before it steals from a short ring",
+        "victim.queue.steal_into(&processor.queue, share_of_long, None)",
+        "victim.queue.steal_into(&processor.queue, share, None)",
+        Simulation("simulation/stealing", "senders_are_not_stolen", 1),
+    ),
+    mutant(
+        "engine/steal.rs",
+        "a thief steals from runnext without waiting",
+        "Plat::linger(GRACE);",
+        "",
+        Simulation("simulation/stealing", "gs_that_exchange_messages", 1),
+    ),
+    mutant(
         "entities/global_queue.rs",
         "the Gs of the global queue are lost when its array grows",
         "            array.append(&mut self.goroutines);",
