@@ -24,7 +24,7 @@ use super::{frame, paging};
 const ENTRIES: usize = 8192;
 /// How many entries QEMU's table has at first (`CPU_TLB_DYN_DEFAULT_BITS`).
 const FIRST_ENTRIES: usize = 256;
-/// The pages are not mapped if this share of the free memory does not suffice for their page tables.
+/// The page tables for the pages may take at most this part of the free memory: one sixteenth.
 const MEMORY_SHARE: usize = 16;
 
 /// The first of the pages. Not set if the processor is not emulated.
@@ -37,6 +37,7 @@ pub(crate) fn init() {
     let frames = ENTRIES / 2 / PAGES_PER_TABLE;
     if frames * MEMORY_SHARE <= frame::free_frames() {
         let Ok(page) = frame::allocate() else { return };
+        // If this fails, the frame is not freed, because some of the pages may already be mapped to it.
         if let Ok(pages) = paging::map_repeatedly(page, ENTRIES / 2) {
             PAGES.call_once(|| pages);
         }

@@ -25,8 +25,9 @@
 //! code of the firmware are marked as [`STALE`] at boot, and are filled with zeros when they are allocated for the
 //! first time.
 //!
-//! With the PVH protocol, too, QEMU runs SeaBIOS before the kernel. It uses only some twenty frames, but if one of them
-//! later was the stack that is reused most often, `fib27_cut12` took up to three times as long.
+//! With the PVH protocol, too, QEMU runs SeaBIOS before the kernel. SeaBIOS executes code in only twenty of these frames.
+//! But if one of them later belonged to the stack that is reused most often, `fib27_cut12` took up to three times as
+//! long.
 //!
 //! # When memory runs short
 //!
@@ -292,6 +293,7 @@ unsafe fn make_tables(
     let states = links.wrapping_add(frames).cast::<u8>();
     let tables = table as usize..table as usize + table_frames(frames) as usize;
     if stale.iter().any(|stale| stale.start < tables.end && tables.start < stale.end) {
+        // The tables are in stale frames themselves. The states are written below, the links only one by one later.
         // SAFETY: the caller promises that this memory is mapped and not used otherwise.
         unsafe { ptr::write_bytes(links, 0, frames) };
     }
