@@ -104,6 +104,28 @@ fn last_spawned_runs_first_and_others_in_order() {
     assert_eq!(order, [9, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
 }
 
+/// When a G ends, its joiner goes to `runnext` and runs next. The G that was in `runnext` goes to the tail of the ring.
+#[test]
+fn joiner_runs_next_and_displaces_the_g_of_runnext() {
+    let order = on_both!(platform, log, {
+        let entries = log.clone();
+        let ends = platform::go(move || {
+            let others = [1, 2].map(|number| {
+                let log = entries.clone();
+                platform::go(move || log.add(number))
+            });
+            entries.add(0);
+            others
+        });
+        let others = ends.join().unwrap();
+        log.add(10);
+        platform::yield_now();
+        log.add(11);
+        others.into_iter().for_each(|handle| handle.join().unwrap());
+    });
+    assert_eq!(order, [0, 10, 1, 2, 11]);
+}
+
 #[test]
 fn yielding_gs_rotate() {
     let order = on_both!(platform, log, {

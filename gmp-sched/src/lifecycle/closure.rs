@@ -17,12 +17,13 @@
 use crate::base::atomic::Ordering;
 use crate::base::error::JoinError;
 use crate::context::{self, Transfer, Word};
+use crate::engine::park::ready_pinned;
 use crate::engine::switch::arrive;
 use crate::entities::goroutine::{BodyFunctions, Goroutine, StackSize};
 use crate::entities::inline_body::{ALIGN, ROOM};
 use crate::lifecycle::children::Children;
 use crate::lifecycle::finish::{StackUse, finish};
-use crate::lifecycle::join::{ResultOwner, finished};
+use crate::lifecycle::join::{Finished, finished};
 use crate::platform::{Pinned, Platform};
 
 /// The largest size of a closure or result of a G, in bytes. Put a larger closure or result into a `Box`.
@@ -234,9 +235,15 @@ fn fail<Plat: Platform, T: Send, S: OptionalScope<Plat>>(
 ) {
     let is_failure = error.is_failure();
     put_result::<Plat, T>(goroutine, Err(error));
-    // If `finished` leaves the result to the G, the G has nothing to drop, because the errors passed here have no
-    // payload.
-    let is_unreported = finished(pinned, goroutine) == ResultOwner::Goroutine && is_failure;
+    let is_unreported = match finished(goroutine) {
+        // The G has nothing to drop, because the errors passed here have no payload.
+        Finished::Detached => is_failure,
+        Finished::Attached => false,
+        Finished::Awaited(joiner) => {
+            ready_pinned(pinned, joiner);
+            false
+        }
+    };
     if let Some(children) = S::children(goroutine) {
         children.remove(pinned, is_unreported);
     }

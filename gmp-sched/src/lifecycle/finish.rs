@@ -2,17 +2,18 @@
 //! slot is reused by [`free_slots`], and the stack by [`exchange_stacks`](crate::engine::exchange_stacks).
 
 use crate::engine::current::CurrentGoroutine;
+use crate::engine::enqueue::put_next;
 use crate::engine::exchange_stacks::pass_stack_on;
 use crate::engine::free_slots;
-use crate::engine::park::ready_pinned;
-use crate::engine::pick::pick_next;
+use crate::engine::park::{make_runnable_by, ready_pinned};
+use crate::engine::pick::{pick_next, would_pick_readied};
 use crate::engine::sampling;
 use crate::engine::switch::leave_forever;
 use crate::entities::bubble::BubblePointer;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::status::Status;
 use crate::lifecycle::children::Children;
-use crate::lifecycle::join::{ResultOwner, finished, left};
+use crate::lifecycle::join::{Finished, finished, left, switches_to_joiner};
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
@@ -43,25 +44,38 @@ pub(crate) fn finish<Plat: Platform>(
     drop_result: Option<impl FnOnce(&'static Goroutine<Plat>)>,
     scope: Option<&Children<Plat>>,
 ) -> ! {
-    let mut pinned = Pinned::of_scheduler();
+    // If the caller may not end, this panics before the result is published.
+    let mut caller = CurrentGoroutine::new();
     let mut is_unreported = false;
-    if finished(&pinned, me) == ResultOwner::Goroutine
-        && let Some(drop_result) = drop_result
-    {
-        // The G itself drops the result, so the drop may block.
-        drop(pinned);
-        let report = |panicked| match scope {
-            None if panicked => fatal_panic(me),
-            _ => panicked,
-        };
-        is_unreported = report(panicked);
-        is_unreported |= report(Plat::run_body(|| drop_result(me)).is_err_and(|error| error.is_failure()));
-        pinned = Pinned::of_scheduler();
+    match finished(me) {
+        Finished::Attached => {}
+        Finished::Awaited(joiner) => {
+            if let Some(joiner) = make_runnable_by(&caller, joiner) {
+                let CurrentGoroutine { machine, processor, me, .. } = caller;
+                if scope.is_none() && me.bubble().is_none() && would_pick_readied(processor) {
+                    end_and_switch_to_joiner(caller, joiner);
+                }
+                put_next(machine, processor, joiner);
+            }
+        }
+        Finished::Detached => {
+            if let Some(drop_result) = drop_result {
+                // The G itself drops the result, so the drop may block.
+                drop(caller.pinned);
+                let report = |panicked| match scope {
+                    None if panicked => fatal_panic(me),
+                    _ => panicked,
+                };
+                is_unreported = report(panicked);
+                is_unreported |= report(Plat::run_body(|| drop_result(me)).is_err_and(|error| error.is_failure()));
+                caller = CurrentGoroutine::new();
+            }
+        }
     }
     if let Some(children) = scope {
-        children.remove(&pinned, is_unreported);
+        children.remove(&caller.pinned, is_unreported);
     }
-    end(CurrentGoroutine::of(pinned), stack, release)
+    end(caller, stack, release)
 }
 
 #[cold]
@@ -95,6 +109,18 @@ pub(crate) fn end<Plat: Platform>(
         None => machine.unlock(),
     }
     leave_forever(pinned, machine, me, next, commit)
+}
+
+/// Like [`end`], for a G in no bubble that switches to its joiner. The joiner is runnable and in no queue.
+#[inline(always)]
+fn end_and_switch_to_joiner<Plat: Platform>(caller: CurrentGoroutine<Plat>, joiner: &'static Goroutine<Plat>) -> ! {
+    let CurrentGoroutine { pinned, machine, processor, me } = caller;
+    processor.counters.finished.add(1);
+    if sampling::is_exact(processor) {
+        processor.tracer.note::<Plat>(EventKind::End, Some(me.id()), 0);
+    }
+    switches_to_joiner(me);
+    leave_forever(pinned, machine, me, Some(joiner), release)
 }
 
 /// Removes the calling G from its bubble. If no active G is left in the bubble, readies the G in `synctest::wait` or

@@ -2,7 +2,8 @@
 //! result, and who releases the slot.
 //!
 //! ```text
-//!                 body done                     context left
+//!                 body done             context left, or left before
+//!                                           the joiner continues
 //!   ATTACHED ────────────────▶ RESULT ─────────────────────▶ DONE ──▶ the handle releases the slot
 //!      │  │                      │ handle took or dropped it
 //!      │  └─▶ (a waiting G) ──┘   ▼
@@ -22,7 +23,7 @@ use crate::base::id::GoroutineId;
 use crate::base::points::Site;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::free_slots::recycle;
-use crate::engine::park::{park_with, ready_pinned};
+use crate::engine::park::park_with;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::wait_reason::WaitFor;
 use crate::lifecycle::closure;
@@ -35,7 +36,7 @@ pub(crate) const ATTACHED: usize = 0;
 const DETACHED: usize = 1;
 /// The result is stored; the G has not left its stack yet.
 const RESULT: usize = 2;
-/// The result is stored, and the G has left its stack.
+/// The result is stored, and the G has left its stack, or will have left it before the owner of the handle continues.
 const DONE: usize = 3;
 
 /// A handle to join a G and take its result. Dropping the handle detaches the G, which keeps running.
@@ -179,60 +180,74 @@ pub(crate) fn wait_for<Plat: Platform>(goroutine: &Goroutine<Plat>, waiter: &'st
 #[inline(always)]
 pub(crate) fn release_slot<Plat: Platform>(goroutine: &'static Goroutine<Plat>) {
     Plat::point(Site::Join);
+    // Ordering: Acquire, so that the G's last steps on its stack happen before the slot is reused here. Partner: the
+    // swap in `left`. This check saves most joins a locked instruction.
+    let has_left = goroutine.completion.load(Ordering::Acquire) == DONE;
     // Ordering: Release, so that this caller's reads of the result happen before the far side reuses the slot. If the
-    // exchange fails, Acquire, so that the G's last steps on its stack happen before the slot is reused here. Partners:
-    // the load and the swap in `left`.
-    let far_side_releases_it =
-        goroutine.completion.compare_exchange(RESULT, DETACHED, Ordering::Release, Ordering::Acquire).is_ok();
+    // exchange fails, Acquire, for the same reason as above. Partners: the load and the swap in `left`.
+    let far_side_releases_it = !has_left
+        && goroutine.completion.compare_exchange(RESULT, DETACHED, Ordering::Release, Ordering::Acquire).is_ok();
     if !far_side_releases_it {
         recycle(&Pinned::of_scheduler(), goroutine);
     }
 }
 
-/// Who owns, and so drops, the result of a G that has finished.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ResultOwner {
-    /// The G itself, because its handle was dropped before the G finished.
-    Goroutine,
-    /// The join handle.
-    Handle,
+/// What is to be done after a G has finished.
+#[derive(Debug)]
+pub(crate) enum Finished<Plat: Platform> {
+    /// The handle was dropped before the G finished, so the G itself owns, and drops, the result.
+    Detached,
+    /// The handle owns the result.
+    Attached,
+    /// The G that owns the handle waits for the result, and the caller must ready it.
+    Awaited(&'static Goroutine<Plat>),
 }
 
-/// Publishes the result of the calling G to its handle, and readies the joiner if one waits. Returns who owns the
-/// result.
+/// Publishes the result of `me`, which has finished, to its handle. The caller is `me`, or acts for it.
 #[inline(always)]
-pub(crate) fn finished<Plat: Platform>(pinned: &Pinned<Plat>, me: &'static Goroutine<Plat>) -> ResultOwner {
+pub(crate) fn finished<Plat: Platform>(me: &'static Goroutine<Plat>) -> Finished<Plat> {
     Plat::point(Site::Join);
     // A G that is detached stays so, and most Gs are detached early. This check saves them a locked instruction (2 to 6
     // ns). Ordering: Acquire, so that what was done with the handle happens before the G drops its result.
     if me.completion.load(Ordering::Acquire) == DETACHED {
-        return ResultOwner::Goroutine;
+        return Finished::Detached;
     }
     // Ordering: Release publishes the result to the handle; Acquire makes a joiner's parked context visible.
     match me.completion.swap(RESULT, Ordering::AcqRel) {
-        ATTACHED => ResultOwner::Handle,
+        ATTACHED => Finished::Attached,
         DETACHED => {
             // The swap has replaced `DETACHED`, which `left` loads later. So `DETACHED` is stored again. No other G
             // accesses the word any more.
             me.completion.store(DETACHED, Ordering::Relaxed);
-            ResultOwner::Goroutine
+            Finished::Detached
         }
         waiter => {
             #[expect(unsafe_code, reason = "turns the word back into the reference it was made from")]
             // SAFETY: only `wait_for` and `set_waiter` store values other than the four constants, and each such value
             // was made from a `&'static Goroutine<Plat>`.
             let waiter = unsafe { &*core::ptr::with_exposed_provenance::<Goroutine<Plat>>(waiter) };
-            ready_pinned(pinned, waiter);
-            ResultOwner::Handle
+            Finished::Awaited(waiter)
         }
     }
 }
 
+/// Records that `me`, the calling G, will have left its stack when its joiner continues, because `me` switches to the
+/// joiner. So the far side and the joiner need no exchange to agree which of them releases the slot: the joiner does.
+#[inline(always)]
+pub(crate) fn switches_to_joiner<Plat: Platform>(me: &'static Goroutine<Plat>) {
+    // Ordering: Relaxed, because the joiner, which owns the handle, continues on this M.
+    me.completion.store(DONE, Ordering::Relaxed);
+}
+
 /// Called on the far side of the G's last switch. Records that the G has left its stack. Returns whether the caller
 /// must release the slot.
+#[inline(always)]
 pub(crate) fn left<Plat: Platform>(goroutine: &'static Goroutine<Plat>) -> bool {
     Plat::point(Site::Join);
     // Ordering: see `release_slot`.
-    goroutine.completion.load(Ordering::Acquire) == DETACHED
-        || goroutine.completion.swap(DONE, Ordering::AcqRel) == DETACHED
+    match goroutine.completion.load(Ordering::Acquire) {
+        DETACHED => true,
+        DONE => false,
+        _ => goroutine.completion.swap(DONE, Ordering::AcqRel) == DETACHED,
+    }
 }

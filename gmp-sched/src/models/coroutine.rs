@@ -17,7 +17,7 @@ use crate::entities::machine::Machine;
 use crate::entities::status::{ParkedStatus, Status};
 use crate::library::coroutine::{Shared, hand_over};
 use crate::lifecycle::closure::put_result;
-use crate::lifecycle::join::{JoinHandle, finished, has_result};
+use crate::lifecycle::join::{Finished, JoinHandle, finished, has_result};
 use crate::platform::Pinned;
 
 /// A yielded value. Both sides access its memory.
@@ -102,7 +102,8 @@ impl Scene {
         } else {
             put_result(self.inner, Ok(()));
             self.inner_frames.used();
-            finished(pinned, self.inner);
+            let Finished::Awaited(outer) = finished(self.inner) else { panic!("the outer G waits") };
+            ready_pinned(pinned, outer);
             self.run_here(pinned);
         }
     }

@@ -7,13 +7,14 @@ use super::checked::Checked;
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::base::instant::Instant;
+use crate::engine::park::{make_runnable, ready_pinned};
 use crate::engine::steal::share;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 use crate::lifecycle::closure::{put_result, take_result};
 use crate::lifecycle::finish::release;
-use crate::lifecycle::join::{JoinHandle, ResultOwner, finished, has_result, release_slot, wait_for};
+use crate::lifecycle::join::{Finished, JoinHandle, finished, has_result, release_slot, switches_to_joiner, wait_for};
 use crate::platform::Pinned;
 
 /// Checked memory that represents the stack of the G that finishes and the stack of the G that waits for it.
@@ -35,6 +36,15 @@ impl Drop for Output {
     }
 }
 
+/// How a G that ends switches to its joiner.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Switch {
+    /// Without the queue.
+    Direct,
+    /// By `runnext`, from which the other M may steal the joiner.
+    ByQueue,
+}
+
 /// Two Ms. One of them runs a G that is about to finish.
 struct Finishing {
     setting: Setting,
@@ -54,21 +64,31 @@ impl Finishing {
         Self { setting, stacks, goroutine, runs_on, other }
     }
 
-    /// Starts a loom thread that acts as the M on which the G runs. The thread ends the G as the engine does, and then
-    /// calls `then`.
-    fn finish(&self, then: impl FnOnce(&Pinned<Model>) + Send + 'static) -> loom::thread::JoinHandle<()> {
+    /// Starts a loom thread that acts as the M on which the G runs. The thread ends the G as the engine does, and
+    /// switches to the joiner as `switch` says. Then it calls `then` with the joiner, if this M continues with it.
+    fn finish(
+        &self,
+        switch: Switch,
+        then: impl FnOnce(&Pinned<Model>, Option<&'static Goroutine<Model>>) + Send + 'static,
+    ) -> loom::thread::JoinHandle<()> {
         let (goroutine, stacks) = (self.goroutine, self.stacks.clone());
         spawn_as(self.runs_on, move |pinned| {
             stacks.result.used();
             stacks.frames.used();
-            let owner = finished(pinned, goroutine);
-            if owner == ResultOwner::Goroutine {
-                drop(take_result::<Output, Model>(goroutine));
+            let mut next = None;
+            match finished(goroutine) {
+                Finished::Detached => drop(take_result::<Output, Model>(goroutine)),
+                Finished::Attached => {}
+                Finished::Awaited(joiner) if switch == Switch::Direct => {
+                    next = make_runnable(pinned, joiner);
+                    switches_to_joiner(goroutine);
+                }
+                Finished::Awaited(joiner) => ready_pinned(pinned, joiner),
             }
             // Until here the G is on its own stack; what follows is the far side of its last switch.
             stacks.frames.used();
             release(pinned, goroutine);
-            then(pinned);
+            then(pinned, next.or_else(|| pinned.processor().queue.pop(true).map(|(joiner, _)| joiner)));
             reuse(pinned, &stacks);
         })
     }
@@ -94,7 +114,7 @@ fn dropped_handle_against_the_end_of_its_g() {
     explore(|| {
         let scene = Finishing::new();
         let handle: JoinHandle<Output, Model> = JoinHandle::new(scene.goroutine);
-        let finishes = scene.finish(|_| {});
+        let finishes = scene.finish(Switch::ByQueue, |_, _| {});
         run_as(scene.other, |pinned| {
             drop(handle);
             reuse(pinned, &scene.stacks);
@@ -117,41 +137,50 @@ fn take(pinned: &Pinned<Model>, goroutine: &'static Goroutine<Model>, stacks: &S
 /// stack, so the waiter may already run at that time.
 #[test]
 fn waiter_against_the_end_of_its_g() {
-    explore(|| {
-        let scene = Finishing::new();
-        let (goroutine, runs_on) = (scene.goroutine, scene.runs_on);
-        let waiter = scene.other.running_goroutine();
-        let stacks = scene.stacks.clone();
-        // If the waiter was not stolen, it continues on the M that readied it.
-        let finishes = scene.finish(move |pinned| {
-            if pinned.processor().queue.pop(true).is_some() {
-                stacks.waiter.used();
-                stacks.woken.used();
-                take(pinned, goroutine, &stacks);
-            }
-        });
-        run_as(scene.other, |pinned| {
-            let stacks = &scene.stacks;
-            if has_result(goroutine) {
-                stacks.woken.used();
-                return take(pinned, goroutine, stacks);
-            }
-            waiter.set_waiting(WaitReason::Join, pinned.machine().unsampled(), Instant::from_nanos(0));
+    explore(|| waiter_against_the_end(Switch::ByQueue));
+}
+
+/// Like [`waiter_against_the_end_of_its_g`], but if the waiter parks in time, the ending G switches to it without the
+/// queue. Then the waiter always releases the slot.
+#[test]
+fn waiter_against_the_end_of_a_g_that_switches_to_it() {
+    explore(|| waiter_against_the_end(Switch::Direct));
+}
+
+fn waiter_against_the_end(switch: Switch) {
+    let scene = Finishing::new();
+    let (goroutine, runs_on) = (scene.goroutine, scene.runs_on);
+    let waiter = scene.other.running_goroutine();
+    let stacks = scene.stacks.clone();
+    // If the waiter was not stolen, it continues on the M that readied it.
+    let finishes = scene.finish(switch, move |pinned, joiner| {
+        if joiner.is_some() {
             stacks.waiter.used();
-            if !wait_for(goroutine, waiter) {
-                waiter.set_status(Status::Running);
-                stacks.woken.used();
-                return take(pinned, goroutine, stacks);
-            }
-            let queue = &runs_on.held_processor().queue;
-            if queue.steal_into(&pinned.processor().queue, share, queue.next()).is_some() {
-                stacks.waiter.used();
-                stacks.woken.used();
-                take(pinned, goroutine, stacks);
-            }
-        });
-        finishes.join().unwrap();
-        scene.check();
-        assert_eq!(scene.stacks.woken.uses(), 1, "the waiter continues once");
+            stacks.woken.used();
+            take(pinned, goroutine, &stacks);
+        }
     });
+    run_as(scene.other, |pinned| {
+        let stacks = &scene.stacks;
+        if has_result(goroutine) {
+            stacks.woken.used();
+            return take(pinned, goroutine, stacks);
+        }
+        waiter.set_waiting(WaitReason::Join, pinned.machine().unsampled(), Instant::from_nanos(0));
+        stacks.waiter.used();
+        if !wait_for(goroutine, waiter) {
+            waiter.set_status(Status::Running);
+            stacks.woken.used();
+            return take(pinned, goroutine, stacks);
+        }
+        let queue = &runs_on.held_processor().queue;
+        if queue.steal_into(&pinned.processor().queue, share, queue.next()).is_some() {
+            stacks.waiter.used();
+            stacks.woken.used();
+            take(pinned, goroutine, stacks);
+        }
+    });
+    finishes.join().unwrap();
+    scene.check();
+    assert_eq!(scene.stacks.woken.uses(), 1, "the waiter continues once");
 }

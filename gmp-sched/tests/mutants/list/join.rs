@@ -1,6 +1,6 @@
 //! Mutants of the completion word, which a G shares with its join handle. See `src/lifecycle/join.rs`.
 
-use super::Catcher::Model;
+use super::Catcher::{Model, Test};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -73,6 +73,28 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "lifecycle/join.rs",
+        "the handle finds that the G has left its stack, and reuses the slot without Acquire",
+        "goroutine.completion.load(Ordering::Acquire) == DONE",
+        "goroutine.completion.load(Ordering::Relaxed) == DONE",
+        Model("join::"),
+    ),
+    mutant(
+        "lifecycle/join.rs",
+        "the far side also releases the slot of a G that has switched to its joiner",
+        "        DONE => false,",
+        "        DONE => true,",
+        Model("join::waiter_against_the_end_of_a_g_that_switches_to_it"),
+    ),
+    mutant(
+        "engine/pick.rs",
+        "a G that ends switches to its joiner past the G of `runnext`",
+        "        && (Plat::TIMER_INTERRUPTS || !has_due_timer(processor))
+        && processor.queue.next().is_none()",
+        "        && (Plat::TIMER_INTERRUPTS || !has_due_timer(processor))",
+        Test("order", "joiner_runs_next"),
+    ),
+    mutant(
+        "lifecycle/join.rs",
         "the far side marks the end without Release",
         "goroutine.completion.swap(DONE, Ordering::AcqRel) == DETACHED",
         "goroutine.completion.swap(DONE, Ordering::Acquire) == DETACHED",
@@ -88,8 +110,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "lifecycle/join.rs",
         "the far side finds the handle released and reuses the slot without Acquire",
-        "goroutine.completion.load(Ordering::Acquire) == DETACHED",
-        "goroutine.completion.load(Ordering::Relaxed) == DETACHED",
+        "    match goroutine.completion.load(Ordering::Acquire) {
+        DETACHED",
+        "    match goroutine.completion.load(Ordering::Relaxed) {
+        DETACHED",
         Model("join::"),
     ),
     mutant(
