@@ -83,7 +83,7 @@ pub(crate) fn park_with<'a, Plat: Platform>(
     // The commit owns all that it uses, because the stack of the G may change as soon as the G is known to other code.
     let commit = move |pinned: &Pinned<Plat>, me: &'static Goroutine<Plat>| {
         if !commit(pinned, me) {
-            ready_pinned(pinned, me);
+            ready_again(pinned, me);
         }
         // In its bubble, the G counts as blocked only after the commit. A waker may have counted the G as active before
         // that. So the bubble's count of active Gs may be too high for a moment, but it is never too low.
@@ -104,6 +104,14 @@ pub(crate) fn park_with<'a, Plat: Platform>(
         }
         leave(pinned, machine, me, next, commit)
     }
+}
+
+/// Readies a G whose commit has returned `false`. This is a function of its own because commits are called through a
+/// pointer: if it were inlined, each of them would save and restore four registers for it.
+#[cold]
+#[inline(never)]
+fn ready_again<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
+    ready_pinned(pinned, goroutine);
 }
 
 /// Counts a G as waiting durably in `bubble`. If this was the last active G of the bubble, readies the G that waits for

@@ -85,7 +85,7 @@ impl<T: Send, Plat: Platform> JoinHandle<T, Plat> {
         let mut result = None;
         if !self.detach_running() {
             result = Some(closure::take_result(self.goroutine));
-            release_slot(self.goroutine);
+            release_slot(&Pinned::of_scheduler(), self.goroutine);
         }
         core::mem::forget(self);
         result
@@ -100,7 +100,7 @@ impl<T: Send, Plat: Platform> JoinHandle<T, Plat> {
         struct Release<Plat: Platform>(&'static Goroutine<Plat>);
         impl<Plat: Platform> Drop for Release<Plat> {
             fn drop(&mut self) {
-                release_slot(self.0);
+                release_slot(&Pinned::of_scheduler(), self.0);
             }
         }
         let _release = Release(goroutine);
@@ -127,15 +127,25 @@ impl<T: Send, Plat: Platform> JoinHandle<T, Plat> {
     /// The call has to wait, and the caller is pinned or is not a G with a P.
     #[track_caller]
     pub fn join(self) -> Result<T, JoinError> {
-        while !has_result(self.goroutine) {
-            let wait = WaitFor::new(WaitReason::Join, self.goroutine);
-            drop(park_with(CurrentGoroutine::new(), wait, |_, me| wait_for(self.goroutine, me)));
-        }
+        let pinned = if has_result(self.goroutine) { Pinned::of_scheduler() } else { self.wait() };
         // The result is there, and only the handle, which this function owns, may take it.
         let result = closure::take_result(self.goroutine);
-        release_slot(self.goroutine);
+        release_slot(&pinned, self.goroutine);
         core::mem::forget(self);
         result
+    }
+
+    /// Parks until the result is there. The caller is pinned when this function returns.
+    #[inline(always)]
+    #[track_caller]
+    fn wait(&self) -> Pinned<Plat> {
+        loop {
+            let wait = WaitFor::new(WaitReason::Join, self.goroutine);
+            let pinned = park_with(CurrentGoroutine::new(), wait, |_, me| wait_for(self.goroutine, me));
+            if has_result(self.goroutine) {
+                return pinned;
+            }
+        }
     }
 }
 
@@ -178,7 +188,7 @@ pub(crate) fn wait_for<Plat: Platform>(goroutine: &Goroutine<Plat>, waiter: &'st
 /// Releases the slot on behalf of the handle. If the G has not left its stack yet, leaves the release to the far side
 /// of the G's last switch.
 #[inline(always)]
-pub(crate) fn release_slot<Plat: Platform>(goroutine: &'static Goroutine<Plat>) {
+pub(crate) fn release_slot<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     Plat::point(Site::Join);
     // Ordering: Acquire, so that the G's last steps on its stack happen before the slot is reused here. Partner: the
     // swap in `left`. This check saves most joins a locked instruction.
@@ -188,7 +198,7 @@ pub(crate) fn release_slot<Plat: Platform>(goroutine: &'static Goroutine<Plat>) 
     let far_side_releases_it = !has_left
         && goroutine.completion.compare_exchange(RESULT, DETACHED, Ordering::Release, Ordering::Acquire).is_ok();
     if !far_side_releases_it {
-        recycle(&Pinned::of_scheduler(), goroutine);
+        recycle(pinned, goroutine);
     }
 }
 

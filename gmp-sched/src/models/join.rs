@@ -128,7 +128,7 @@ fn dropped_handle_against_the_end_of_its_g() {
 fn take(pinned: &Pinned<Model>, goroutine: &'static Goroutine<Model>, stacks: &Stacks) {
     assert!(has_result(goroutine), "readied without a result");
     drop(take_result::<Output, Model>(goroutine));
-    release_slot(goroutine);
+    release_slot(pinned, goroutine);
     reuse(pinned, stacks);
 }
 

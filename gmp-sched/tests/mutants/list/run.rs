@@ -58,7 +58,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/park.rs",
         "a G whose commit refuses to park is not readied",
         "        if !commit(pinned, me) {
-            ready_pinned(pinned, me);
+            ready_again(pinned, me);
         }",
         "        commit(pinned, me);",
         Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),
