@@ -151,9 +151,7 @@ pub unsafe fn ready<Plat: Platform>(goroutine: &'static Goroutine<Plat>) {
 /// Like [`ready`], for a caller that is pinned.
 #[inline(always)]
 pub(crate) fn ready_pinned<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
-    if let Some(machine) = end_wait(pinned.try_machine(), goroutine) {
-        let processor = machine.processor();
-        count_ready(processor);
+    if let Some((machine, processor)) = end_wait(pinned, goroutine) {
         #[cfg(gmp_loom)]
         if crate::engine::loom_wait::ready(goroutine) {
             return;
@@ -170,37 +168,31 @@ pub(crate) fn make_runnable<Plat: Platform>(
     pinned: &Pinned<Plat>,
     goroutine: &'static Goroutine<Plat>,
 ) -> Option<&'static Goroutine<Plat>> {
-    let machine = end_wait(pinned.try_machine(), goroutine)?;
-    count_ready(machine.processor());
-    Some(goroutine)
+    end_wait(pinned, goroutine).map(|_| goroutine)
 }
 
-/// Like [`make_runnable`], for a G that knows its M and its P.
+/// Like [`make_runnable`], for a caller that knows its M and its P.
 #[inline(always)]
 pub(crate) fn make_runnable_by<Plat: Platform>(
     caller: &CurrentGoroutine<Plat>,
     goroutine: &'static Goroutine<Plat>,
 ) -> Option<&'static Goroutine<Plat>> {
-    end_wait(Some(caller.machine), goroutine)?;
-    count_ready(Some(caller.processor));
+    if !goroutine.is_parked_as(caller.machine.unsampled()) {
+        end_wait_slow_path(Some(caller.machine), goroutine)?;
+    }
+    goroutine.set_status(Status::Runnable);
+    caller.processor.counters.readies.add(1);
     Some(goroutine)
 }
 
-#[inline(always)]
-fn count_ready<Plat: Platform>(processor: Option<&'static Processor<Plat>>) {
-    if let Some(processor) = processor {
-        processor.counters.readies.add(1);
-    }
-}
-
-/// Makes a parked G runnable. `here` is the calling M, or `None` on a thread that is not an M. Returns the calling M,
-/// which must run or enqueue the G, or `None` if nothing is left to do.
+/// Like [`make_runnable`], but returns the calling M and its P instead of the G, so that the caller need not look them
+/// up again to enqueue the G.
 #[inline(always)]
 fn end_wait<Plat: Platform>(
-    here: Option<&'static Machine<Plat>>,
+    pinned: &Pinned<Plat>,
     goroutine: &'static Goroutine<Plat>,
-) -> Option<&'static Machine<Plat>> {
-    let machine = match here {
+) -> Option<(&'static Machine<Plat>, Option<&'static Processor<Plat>>)> {
+    let machine = match pinned.try_machine() {
         // This one comparison fails if the G is not parked, belongs to another scheduler, is sampled, waits durably in
         // a bubble or is locked. It saves 58 instructions compared with the slow path, which makes these checks one by
         // one.
@@ -208,11 +200,16 @@ fn end_wait<Plat: Platform>(
         here => end_wait_slow_path(here, goroutine)?,
     };
     goroutine.set_status(Status::Runnable);
-    Some(machine)
+    let processor = machine.processor();
+    if let Some(processor) = processor {
+        processor.counters.readies.add(1);
+    }
+    Some((machine, processor))
 }
 
 /// The part of [`end_wait`] for a caller that is not an M, and for a G that is sampled, waits durably in a bubble, is
-/// locked to its M or belongs to another scheduler.
+/// locked to its M or belongs to another scheduler. `here` is the calling M, or `None` on a thread that is not an M.
+/// Returns the calling M, which must enqueue the G, or `None` if nothing is left to do.
 #[cold]
 #[inline(never)]
 fn end_wait_slow_path<Plat: Platform>(
