@@ -171,7 +171,7 @@ pub(crate) fn make_runnable<Plat: Platform>(
     end_wait(pinned, goroutine).map(|_| goroutine)
 }
 
-/// Like [`make_runnable`], for a caller that knows its M and its P.
+/// Like [`make_runnable`], for a G that knows its M and its P.
 #[inline(always)]
 pub(crate) fn make_runnable_by<Plat: Platform>(
     caller: &CurrentGoroutine<Plat>,

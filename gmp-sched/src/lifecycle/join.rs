@@ -191,7 +191,7 @@ pub(crate) fn wait_for<Plat: Platform>(goroutine: &Goroutine<Plat>, waiter: &'st
 pub(crate) fn release_slot<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     Plat::point(Site::Join);
     // Ordering: Acquire, so that the G's last steps on its stack happen before the slot is reused here. Partner: the
-    // swap in `left`. This check saves most joins a locked instruction.
+    // swap in `left`. In most cases the G has left, and this check saves a locked instruction.
     let has_left = goroutine.completion.load(Ordering::Acquire) == DONE;
     // Ordering: Release, so that this caller's reads of the result happen before the far side reuses the slot. If the
     // exchange fails, Acquire, for the same reason as above. Partners: the load and the swap in `left`.
@@ -257,6 +257,7 @@ pub(crate) fn left<Plat: Platform>(goroutine: &'static Goroutine<Plat>) -> bool 
     // Ordering: see `release_slot`.
     match goroutine.completion.load(Ordering::Acquire) {
         DETACHED => true,
+        // The G has switched to its joiner.
         DONE => false,
         _ => goroutine.completion.swap(DONE, Ordering::AcqRel) == DETACHED,
     }
