@@ -133,7 +133,7 @@ fn let_another_machine_search() {
 
 #[test]
 fn submitting_and_going_idle() {
-    explore("submit, idle", [4, 0], 25_000, || with_children([sim::yield_now, || ()], || ()));
+    explore("submit, idle", [5, 0], 50_000, || with_children([sim::yield_now, || ()], || ()));
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn world_stops_while_a_system_call_goes_on() {
 
 #[test]
 fn gs_spawned_while_the_world_is_stopped_run_when_it_starts() {
-    explore("submit, stop and start", [3, 0], 34_000, || {
+    explore("submit, stop and start", [4, 0], 65_000, || {
         exhaustive::begin();
         let world = sim::stop_the_world();
         let child = sim::go(|| ());

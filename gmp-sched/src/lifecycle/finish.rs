@@ -51,7 +51,7 @@ pub(crate) fn finish<Plat: Platform>(
         Finished::Attached => {}
         Finished::Awaited(joiner) => {
             if let Some(joiner) = make_runnable_by(&caller, joiner) {
-                let CurrentGoroutine { machine, processor, me, .. } = caller;
+                let CurrentGoroutine { machine, processor, .. } = caller;
                 // If the G is in a scope or a bubble, it first has to leave it, and may ready another G when it does.
                 if scope.is_none() && me.bubble().is_none() && would_pick_readied(processor) {
                     end_and_switch_to_joiner(caller, joiner);
