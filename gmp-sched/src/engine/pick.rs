@@ -18,8 +18,8 @@
 //!   comparison of two words shows whether steps 1 and 2 would find nothing ([`Processor::needs_slow_pick`]); without
 //!   [timer interrupts](Platform::TIMER_INTERRUPTS) [`pick_next`] also compares the earliest timer with the clock. If
 //!   step 1 or 2 might find a G, or if the local queue is empty, g0 takes all steps.
-//! - [`would_pick_readied`] makes the checks of [`pick_next`] for a G that ends and has a joiner. If it returns `true`, the
-//!   P would pick the joiner next, and the ending G switches to the joiner at once.
+//! - [`would_pick_readied`] makes the checks of [`pick_next`] for a G that ends and has a joiner. If it returns `true`,
+//!   the P would pick the joiner next, and the ending G switches to the joiner at once.
 //! - [`pick_event`] takes steps 1 and 5, without the batch budget, for a wakeup preemption: the G of a timer or device
 //!   displaces a running G.
 //!
