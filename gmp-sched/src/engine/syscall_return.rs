@@ -68,8 +68,8 @@ pub(crate) fn requeue_to_displace<Plat: Platform>(pinned: &Pinned<Plat>, gorouti
 }
 
 /// Makes `goroutine` runnable, and puts it among the due timers of the P that `displace` returns, or on the global
-/// queue if `displace` returns `None`. This M, which had no P, becomes
-/// idle unless it gets its old P back; if the G is locked to it, it waits for a P to run the G. Runs on g0.
+/// queue if `displace` returns `None`. This M, which had no P, becomes idle unless it gets its old P back; if the G is
+/// locked to it, it waits for a P to run the G. Runs on g0.
 pub(crate) fn requeue<Plat: Platform>(
     pinned: &Pinned<Plat>,
     goroutine: &'static Goroutine<Plat>,

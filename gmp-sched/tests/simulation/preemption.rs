@@ -203,6 +203,41 @@ fn system_calls_in_a_row_end_with_the_slice() {
     }
 }
 
+/// A G makes one short system call after the other beside Gs that compute, on one P. sysmon takes the P during a call
+/// when the slice is over. After that call the G waits for its next slice, as the other Gs do, and displaces none of
+/// them. So until each of the others has computed for three slices, the G has had about three slices, too.
+#[test]
+fn system_calls_in_a_row_take_no_more_slices_than_other_gs() {
+    const SLICES: u32 = 3;
+    for seed in 0..100 {
+        let run = sim::run(Config { cpus: 1, processors: 1, seed, ..Config::default() }, move || {
+            let stop = Arc::new(AtomicBool::new(false));
+            let (stopped, mut random) = (stop.clone(), Random::new(seed));
+            let caller = sim::go(move || {
+                let (mut ran, mut before) = (Duration::ZERO, sim::elapsed());
+                while !stopped.load(Ordering::Relaxed) {
+                    sim::syscall(Duration::from_micros(random.below(100)));
+                    let now = sim::elapsed();
+                    // If the last call took longer than this, the G waited for a slice.
+                    if now - before < SLICE / 10 {
+                        ran += now - before;
+                    }
+                    before = now;
+                }
+                ran
+            });
+            let others: Vec<_> = (0..4).map(|_| sim::go(|| sim::work(SLICES * SLICE))).collect();
+            others.into_iter().for_each(|other| other.join().unwrap());
+            stop.store(true, Ordering::Relaxed);
+            let ran = caller.join().unwrap();
+            assert!(ran < (SLICES + 1) * SLICE + SLICE / 2, "in {SLICES} slices of the others, the caller ran {ran:?}");
+        });
+        if let Err(failure) = run {
+            panic!("{failure}");
+        }
+    }
+}
+
 /// Two Gs that ready each other share one slice, so other Gs run when this slice ends. The simulator's oracle about
 /// slices checks that they do.
 #[test]

@@ -140,7 +140,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a G whose P sysmon has taken, because the slice was over, displaces those that wait for their slices",
         "requeue: requeue_without_processor,",
         "requeue: requeue_to_displace,",
-        Test("simulation/preemption", "system_calls_in_a_row_end_with_the_slice"),
+        Test("simulation/preemption", "system_calls_in_a_row_take_no_more_slices_than_other_gs"),
     ),
     mutant(
         "engine/handoff.rs",
