@@ -83,7 +83,7 @@ pub mod stripes;
 #[cfg(test)]
 extern crate self as kernel_virtio_block;
 #[cfg(test)]
-#[expect(dead_code, unsafe_code, reason = "the other tests use the rest; the memory is that of a fake device")]
+#[expect(dead_code, reason = "the other tests use the rest")]
 #[path = "../tests/device/fake.rs"]
 mod fake;
 #[cfg(test)]
@@ -98,6 +98,10 @@ mod races;
 #[expect(dead_code, reason = "the other tests use the rest")]
 #[path = "../tests/device/rig.rs"]
 mod rig;
+#[cfg(test)]
+#[expect(unsafe_code, reason = "the memory is that of a fake device")]
+#[path = "../tests/device/virtqueue.rs"]
+mod virtqueue;
 
 /// Called before each read of memory that the device may write. The arguments are the address and the number of bytes
 /// that are read. In the unit tests, the fake device writes to the memory in this function.

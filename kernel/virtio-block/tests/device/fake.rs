@@ -1,7 +1,6 @@
 //! A virtio block device in the memory of the test.
 
 use std::cell::RefCell;
-use std::slice;
 
 use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Transport};
 use virtio_drivers::{Error, Result};
@@ -10,6 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use kernel_virtio_block::SECTOR_SIZE;
 
 use crate::memory::Memory;
+use crate::virtqueue::{Chain, Queue};
 
 /// The properties of the device, and the violations of the protocol that it commits.
 #[derive(Clone, Debug)]
@@ -110,18 +110,6 @@ impl Default for Settings {
     }
 }
 
-/// The addresses of the parts of a queue, as the driver has set them.
-#[derive(Clone, Copy, Debug)]
-struct Queue {
-    entries: u16,
-    descriptors: u64,
-    available: u64,
-    used: u64,
-    /// The number of requests that the device has taken from the queue, modulo 2^16.
-    taken: u16,
-    completed: u16,
-}
-
 #[derive(Debug)]
 struct State {
     settings: Settings,
@@ -139,118 +127,6 @@ pub(crate) struct Fake(RefCell<State>);
 
 /// The device accepts a request only if it reads at most this many bytes and writes at most this many bytes.
 const MOST_BYTES: usize = 4 << 20;
-
-/// A descriptor: address, length, flags, next.
-type Descriptor = (u64, u32, u16, u16);
-const NEXT: u16 = 1;
-const WRITABLE: u16 = 2;
-const TABLE: u16 = 4;
-
-fn peek<T: Copy>(address: u64) -> Option<T> {
-    // SAFETY: `shared` has checked that the memory is allocated. The read needs no alignment. Every content is valid,
-    // because `T` is an integer in all calls.
-    Memory::shared(address, size_of::<T>()).map(|memory| unsafe { memory.cast::<T>().read_unaligned() })
-}
-
-fn poke<T>(address: u64, value: T) {
-    if let Some(memory) = Memory::shared(address, size_of::<T>()) {
-        // SAFETY: `shared` has checked that the memory is allocated. The write needs no alignment.
-        unsafe { memory.cast::<T>().write_unaligned(value) };
-    }
-}
-
-/// Reads the descriptor `index` of a table.
-fn descriptor(table: u64, entries: u16, index: u16) -> Option<Descriptor> {
-    (index < entries).then_some(())?;
-    let at = table.checked_add(16 * u64::from(index)).filter(|at| at.checked_add(16).is_some())?;
-    Some((peek(at)?, peek(at + 8)?, peek(at + 12)?, peek(at + 14)?))
-}
-
-/// Follows the chain that begins with the descriptor `head` of a table. Returns its memory: what the device may read,
-/// and then what it may write. Returns `None` if a descriptor is not in the table or refers to another table, or if the
-/// chain is longer than the table. Also returns `None` if the device may write a piece before one that it may read.
-fn chain(table: u64, entries: u16, head: u16) -> Option<[Chain; 2]> {
-    let (mut chains, mut index) = ([Chain::default(), Chain::default()], head);
-    for _ in 0..entries {
-        let (address, bytes, flags, next) = descriptor(table, entries, index)?;
-        let is_written = flags & WRITABLE != 0;
-        (flags & TABLE == 0 && (is_written || chains[1].0.is_empty())).then_some(())?;
-        chains[usize::from(is_written)].0.push((address, bytes as usize));
-        if flags & NEXT == 0 {
-            return Some(chains);
-        }
-        index = next;
-    }
-    None
-}
-
-impl Queue {
-    /// Takes the next request that the driver has made available.
-    fn take(&mut self) -> Option<u16> {
-        if peek::<u16>(self.available + 2)? == self.taken {
-            return None;
-        }
-        let slot = self.taken % self.entries;
-        self.taken = self.taken.wrapping_add(1);
-        peek(self.available + 4 + 2 * u64::from(slot))
-    }
-
-    /// Returns the memory of the request whose first descriptor is `head`: what the device may read, and then what it
-    /// may write. Returns `None` if the descriptors violate the protocol: see [`chain`].
-    fn pieces(&self, head: u16) -> Option<[Chain; 2]> {
-        let (address, bytes, flags, _) = descriptor(self.descriptors, self.entries, head)?;
-        if flags & TABLE == 0 {
-            return chain(self.descriptors, self.entries, head);
-        }
-        // No descriptor follows that of a table, and the device does not write the table. The table consists of whole
-        // descriptors, and has at most as many as the queue has entries.
-        (flags == TABLE && bytes.is_multiple_of(16) && bytes / 16 <= self.entries.into()).then_some(())?;
-        chain(address, (bytes / 16) as u16, 0)
-    }
-
-    fn complete(&mut self, token: u32, written: u32) {
-        let at = self.used + 4 + 8 * u64::from(self.completed % self.entries);
-        poke(at, token);
-        poke(at + 4, written);
-        self.completed = self.completed.wrapping_add(1);
-        poke(self.used + 2, self.completed);
-    }
-}
-
-/// Addresses and lengths of pieces of memory. The meaning of a request does not depend on how its memory is divided
-/// into pieces (virtio 1.2, 2.7.4).
-#[derive(Default)]
-struct Chain(Vec<(u64, usize)>);
-
-impl Chain {
-    fn bytes(&self) -> usize {
-        self.0.iter().map(|&(_, bytes)| bytes).sum()
-    }
-
-    /// Returns a copy of the memory, or `None` if a part of it is not shared with the device.
-    fn read(&self) -> Option<Vec<u8>> {
-        let mut all = Vec::new();
-        for &(address, bytes) in &self.0 {
-            let from = Memory::shared(address, bytes)?;
-            // SAFETY: `shared` has checked that the memory is allocated, and no other code writes to it meanwhile.
-            all.extend_from_slice(unsafe { slice::from_raw_parts(from, bytes) });
-        }
-        Some(all)
-    }
-
-    /// Writes `data` to the beginning of the memory, as far as it is shared with the device.
-    fn write(&self, data: &[u8]) {
-        let mut rest = data;
-        for &(address, bytes) in &self.0 {
-            let (part, others) = rest.split_at(bytes.min(rest.len()));
-            if let Some(into) = Memory::shared(address, part.len()) {
-                // SAFETY: `shared` has checked that the memory is allocated. `part` is other memory.
-                unsafe { into.copy_from_nonoverlapping(part.as_ptr(), part.len()) };
-            }
-            rest = others;
-        }
-    }
-}
 
 /// Reads a number in little endian from `bytes`.
 fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
@@ -316,8 +192,8 @@ impl State {
     /// Whether a request keeps to the limits that the device has offered. If the device offers no limit for the number
     /// of pieces, a request may have only one piece that the device reads and one that it writes.
     fn accepts(&self, input: &Chain, output: &Chain) -> bool {
-        let pieces = input.0.len().max(output.0.len());
-        let mut lengths = input.0.iter().chain(&output.0).map(|&(_, bytes)| bytes);
+        let pieces = input.lengths().len().max(output.lengths().len());
+        let mut lengths = input.lengths().chain(output.lengths());
         pieces <= self.settings.max_segments.unwrap_or(1) as usize
             && lengths.all(|bytes| bytes <= self.settings.max_segment_bytes.unwrap_or(u32::MAX) as usize)
     }
@@ -459,7 +335,7 @@ impl Transport for Fake {
         let entries = entries as u16;
         let queue = &mut self.0.get_mut().queues[usize::from(queue)];
         assert!(queue.is_none(), "a queue is set up again only after a reset");
-        *queue = Some(Queue { entries, descriptors, available, used, taken: 0, completed: 0 });
+        *queue = Some(Queue::new(entries, descriptors, available, used));
     }
 
     fn queue_unset(&mut self, queue: u16) {

@@ -7,6 +7,7 @@ mod large;
 mod memory;
 mod rig;
 mod software;
+mod virtqueue;
 mod waiting;
 
 use kernel_virtio_block::{
