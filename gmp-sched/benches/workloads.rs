@@ -81,11 +81,15 @@ const THREADS: native::Threads = unsafe { native::enter() };
 fn raw_switch() {
     const SWITCHES: usize = 10_000_000;
     static CONTEXTS: [context::SavedContext; 2] = [const { context::SavedContext::new() }; 2];
-    extern "sysv64" fn other(_: usize, _: context::Word, _: usize, _: usize) -> ! {
-        loop {
-            // SAFETY: context 0 was saved by the switch in the loop below. Only one thread at a time runs `raw_switch`,
-            // so nothing else uses the two contexts.
-            unsafe { context::switch(&raw const CONTEXTS[1], &raw const CONTEXTS[0], NOTHING) };
+    struct Other;
+    impl context::Start for Other {
+        extern "sysv64" fn arrive(_: usize, _: context::Word, _: usize) {}
+        extern "sysv64" fn run(_: usize) -> ! {
+            loop {
+                // SAFETY: context 0 was saved by the switch in the loop below. Only one thread at a time runs
+                // `raw_switch`, so nothing else uses the two contexts.
+                unsafe { context::switch(&raw const CONTEXTS[1], &raw const CONTEXTS[0], NOTHING) };
+            }
         }
     }
     const NOTHING: context::Transfer = context::Transfer { function: 0, subject: 0, argument: context::Word::uninit() };
@@ -93,10 +97,10 @@ fn raw_switch() {
     let top = stack.as_mut_ptr_range().end.expose_provenance();
     // SAFETY: the stack is a local variable that nothing else uses, and it outlives the last switch to it. Its end is
     // aligned to 16 bytes, as its elements are. Nothing else uses the context.
-    unsafe { context::prepare(&CONTEXTS[1], top, other) };
+    unsafe { context::prepare::<Other>(&CONTEXTS[1], top) };
     let start = Instant::now();
     for _ in 0..SWITCHES / 2 {
-        // SAFETY: context 1 was made by `prepare` or saved by the switch in `other`. Only one thread at a time runs
+        // SAFETY: context 1 was made by `prepare` or saved by the switch in `Other`. Only one thread at a time runs
         // `raw_switch`, so nothing else uses the two contexts.
         unsafe { context::switch(&raw const CONTEXTS[0], &raw const CONTEXTS[1], NOTHING) };
     }

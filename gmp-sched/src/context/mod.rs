@@ -8,27 +8,39 @@
 //!
 //! ```
 //! use core::mem::MaybeUninit;
-//! use gmp_sched::context::{self, SavedContext, Transfer, Word};
+//! use core::sync::atomic::{AtomicUsize, Ordering};
+//! use gmp_sched::context::{self, SavedContext, Start, Transfer, Word};
 //!
 //! static HERE: SavedContext = SavedContext::new();
 //! static THERE: SavedContext = SavedContext::new();
+//! static RECEIVED: AtomicUsize = AtomicUsize::new(0);
 //!
-//! /// The function of the other context: doubles the word that it gets, and switches back for ever.
-//! extern "sysv64" fn double(word: usize, _: Word, _: usize, _: usize) -> ! {
-//!     // SAFETY: `HERE` was saved by the switch below, and nothing else resumes it.
-//!     unsafe { context::resume(&HERE, Transfer { function: 0, subject: 2 * word, argument: MaybeUninit::uninit() }) }
+//! /// The other context: doubles the word that it gets, and switches back for ever.
+//! struct Double;
+//!
+//! impl Start for Double {
+//!     extern "sysv64" fn arrive(word: usize, _: Word, _: usize) {
+//!         RECEIVED.store(word, Ordering::Relaxed);
+//!     }
+//!
+//!     extern "sysv64" fn run(_context: usize) -> ! {
+//!         let subject = 2 * RECEIVED.load(Ordering::Relaxed);
+//!         let transfer = Transfer { function: 0, subject, argument: MaybeUninit::uninit() };
+//!         // SAFETY: `HERE` was saved by the switch below, and nothing else resumes it.
+//!         unsafe { context::resume(&HERE, transfer) }
+//!     }
 //! }
 //!
 //! let mut stack = vec![0u128; 4096];
 //! // SAFETY: nothing else uses the stack, whose upper end is aligned, nor the context.
-//! unsafe { context::prepare(&THERE, stack.as_mut_ptr_range().end.expose_provenance(), double) };
+//! unsafe { context::prepare::<Double>(&THERE, stack.as_mut_ptr_range().end.expose_provenance()) };
 //! let there = Transfer { function: 0, subject: 21, argument: MaybeUninit::uninit() };
 //! // SAFETY: `THERE` was prepared above, and nothing else uses the two contexts. The stack is large enough.
 //! let back = unsafe { context::switch(&HERE, &THERE, there) };
 //! assert_eq!(back.subject, 42);
 //! ```
 
-use core::mem::{MaybeUninit, offset_of};
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 #[cfg(target_arch = "x86_64")]
@@ -67,24 +79,13 @@ pub struct SavedContext {
     resume: AtomicUsize,
     /// The address at which a context with a [detour](Self::add_detour) continues after `Visit::visit` has returned.
     resume_later: AtomicUsize,
-    /// The function that a fresh context calls. Its address is stored here because the stack stays untouched until the
-    /// context runs.
-    entry: AtomicUsize,
 }
 
 impl SavedContext {
-    /// The offset of `entry`, for the assembly.
-    const ENTRY: usize = offset_of!(Self, entry);
-
     /// Returns a context that must be [prepared](prepare) or saved before it is resumed.
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            stack_pointer: AtomicUsize::new(0),
-            resume: AtomicUsize::new(0),
-            resume_later: AtomicUsize::new(0),
-            entry: AtomicUsize::new(0),
-        }
+        Self { stack_pointer: AtomicUsize::new(0), resume: AtomicUsize::new(0), resume_later: AtomicUsize::new(0) }
     }
 
     /// The saved stack pointer. The context must not be running.
@@ -129,9 +130,8 @@ impl SavedContext {
     }
 
     #[inline(always)]
-    fn set_start(&self, resume: usize, entry: Entry) {
+    fn set_resume(&self, resume: usize) {
         self.resume.store(resume, Ordering::Relaxed);
-        self.entry.store(entry as *const () as usize, Ordering::Relaxed);
     }
 }
 
@@ -158,6 +158,13 @@ pub struct Transfer {
     pub argument: Word,
 }
 
-/// The function in which a fresh context starts. Its arguments are the words of the [`Transfer`] and the address of the
-/// fresh context itself. The function must not return, because it has no caller.
-pub type Entry = extern "sysv64" fn(subject: usize, argument: Word, function: usize, context: usize) -> !;
+/// What a fresh context does: it calls [`arrive`](Self::arrive), and then continues in [`run`](Self::run).
+pub trait Start {
+    /// Completes the switch that has started the context. The arguments are the words of the [`Transfer`]. Runs on the
+    /// stack of the context. Must not unwind.
+    extern "sysv64" fn arrive(subject: usize, argument: Word, function: usize);
+
+    /// Runs on the stack of the context, which is empty when this function begins. The argument is the address of the
+    /// context. This function does not return, because it has no caller.
+    extern "sysv64" fn run(context: usize) -> !;
+}

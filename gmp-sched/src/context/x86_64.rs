@@ -23,7 +23,7 @@
 
 use core::arch::{asm, naked_asm};
 
-use super::{Entry, SavedContext, Transfer, Visit};
+use super::{SavedContext, Start, Transfer, Visit};
 
 /// The assembly of a switch. `save_more` pushes additional state before `rbp`. `load_more` loads the additional state
 /// of the resumed context or, in `switch_with_clear_registers`, clears registers. `drop_more` removes the additional
@@ -50,9 +50,9 @@ macro_rules! switch {
             "pop rbp",
             $($drop_more,)*
             save = in(reg) $save,
-            // The registers of the first four arguments in the System V ABI. A fresh context passes all four to its
-            // [`Entry`]: subject, argument, function and `to`, its own address. The transfer's function takes the first
-            // two.
+            // The registers of the first three arguments in the System V ABI contain the transfer. The far side, or
+            // [`Start::arrive`] of a fresh context, is called with them. A fresh context also needs its own address,
+            // which is in RCX.
             inout("rcx") $to => _,
             inout("rdi") $transfer.subject => subject,
             inout("rsi") $transfer.argument => argument,
@@ -214,18 +214,17 @@ pub unsafe fn resume_with_control_words(to: *const SavedContext, transfer: Trans
 /// precision. The lower half is MXCSR, the upper half is the x87 control word.
 const CONTROL_WORDS: usize = 0x037f << 32 | 0x1f80;
 
-/// Makes `context` a fresh context on the stack that ends at `top`. The first switch to `context` calls `entry` with
-/// the words of the transfer that this switch passes. Until then the stack stays untouched, except for the control
-/// words.
+/// Makes `context` a fresh context on the stack that ends at `top`. The first switch to `context` passes its transfer to
+/// `S::arrive`. Until then the stack stays untouched, except for the control words.
 ///
 /// # Safety
 ///
 /// The 64 bytes below `top` are valid for writes, and nothing else uses that stack. `top` is a multiple of 16. No other
 /// flow of control uses `context`.
 #[inline(always)]
-pub unsafe fn prepare(context: &SavedContext, top: usize, entry: Entry) {
+pub unsafe fn prepare<S: Start>(context: &SavedContext, top: usize) {
     // SAFETY: the called function has the same contract as this function.
-    unsafe { prepare_with::<KEEPS_CONTROL_WORDS>(context, top, entry) }
+    unsafe { prepare_with::<S, KEEPS_CONTROL_WORDS>(context, top) }
 }
 
 /// Whether the switch preserves the control words.
@@ -237,18 +236,18 @@ const KEEPS_CONTROL_WORDS: bool = cfg!(all(feature = "control-words", target_fea
 ///
 /// The requirements of [`prepare`] apply.
 #[inline(always)]
-unsafe fn prepare_with<const CONTROL_WORDS_TOO: bool>(context: &SavedContext, top: usize, entry: Entry) {
+unsafe fn prepare_with<S: Start, const CONTROL_WORDS_TOO: bool>(context: &SavedContext, top: usize) {
     debug_assert!(top.is_multiple_of(16), "a stack that ends at {top:#x}");
     // SAFETY: the called function has the same contract as this function.
     unsafe { place_first_frame::<CONTROL_WORDS_TOO>(context, top) };
-    context.set_start(start as *const () as usize, entry);
+    context.set_resume(start::<S> as *const () as usize);
 }
 
 /// Whether `context` was prepared on the stack that ends at `top` and has not run since, so that this stack is empty.
 /// The context must not be running.
 #[inline(always)]
 pub(crate) fn is_fresh(context: &SavedContext, top: usize) -> bool {
-    // The call of `entry` pushes a return address, so the saved stack pointer of a context that has run is lower.
+    // `start` pushes a return address, so the saved stack pointer of a context that has run is lower.
     context.stack_pointer() == top - first_frame(KEEPS_CONTROL_WORDS)
 }
 
@@ -285,19 +284,32 @@ unsafe fn place_first_frame<const CONTROL_WORDS_TOO: bool>(context: &SavedContex
     context.set_stack_pointer(frame);
 }
 
-/// The first instructions of a fresh context. RCX contains the address of the context. The context has no caller, so
-/// every stack walk must end here. A walk by frame pointers ends at the zero in RBP, and a walk by unwind tables ends
-/// at the undefined return address.
+/// The first instructions of a fresh context. RDI, RSI and RDX contain the transfer, and RCX contains the address of the
+/// context. The context has no caller, so every stack walk must end here. A walk by frame pointers ends at the zero in
+/// RBP, and a walk by unwind tables ends at the undefined return address.
+///
+/// `run` is entered by a `jmp`, with a return address on the stack as if it had been called. Because `run` never returns,
+/// a `call` would leave an entry in the CPU's return stack buffer when the context ends. The next context would pop this
+/// entry at its first `ret`, so the CPU would mispredict this `ret` and those after it. With a `call`, spawning a G and
+/// joining it (`spawn_join_handle`) took a quarter to a third longer on threads.
 #[unsafe(naked)]
-extern "sysv64" fn start() {
+extern "sysv64" fn start<S: Start>() {
     naked_asm!(
         ".cfi_startproc",
         ".cfi_undefined rip",
         "xor ebp, ebp",
-        "call [rcx + {entry}]",
+        // `arrive` preserves RBX.
+        "mov rbx, rcx",
+        "call {arrive}",
+        "mov rdi, rbx",
+        "lea rax, [rip + 2f]",
+        "push rax",
+        "jmp {run}",
+        "2:",
         "ud2",
         ".cfi_endproc",
-        entry = const SavedContext::ENTRY,
+        arrive = sym S::arrive,
+        run = sym S::run,
     )
 }
 
@@ -332,10 +344,11 @@ pub(super) extern "sysv64" fn detour<V: Visit>() {
 #[cfg(all(test, target_feature = "sse"))]
 mod tests {
     use core::arch::asm;
+    use core::mem::offset_of;
     use core::ptr;
     use core::sync::atomic::{AtomicUsize, Ordering};
 
-    use super::{Transfer, Visit, prepare_with, switch_with_control_words, switch_without_control_words};
+    use super::{Start, Transfer, Visit, prepare_with, switch_with_control_words, switch_without_control_words};
     use crate::context::{SavedContext, Word};
 
     const NOTHING: Transfer = Transfer { function: 0, subject: 0, argument: Word::uninit() };
@@ -366,17 +379,23 @@ mod tests {
         seen: (u32, u16),
     }
 
-    /// Repeatedly records the control words that it finds, changes them, and switches back.
-    extern "sysv64" fn other(pair: usize, _: Word, _: usize, _: usize) -> ! {
-        let pair = ptr::with_exposed_provenance_mut::<Pair>(pair);
-        loop {
-            // SAFETY: the test passes a pointer to its pair and does not access the pair until this context switches
-            // back.
-            let pair = unsafe { &mut *pair };
-            pair.seen = control_words();
-            set_control_words(OTHERS);
-            // SAFETY: the switch to this context has saved `test`, which only this context resumes.
-            unsafe { (pair.switch)(&raw const pair.other, &raw const pair.test, NOTHING) };
+    /// What the context in the field `other` of a [`Pair`] runs: it repeatedly records the control words that it finds,
+    /// changes them, and switches back.
+    struct Other;
+
+    impl Start for Other {
+        extern "sysv64" fn arrive(_: usize, _: Word, _: usize) {}
+
+        extern "sysv64" fn run(context: usize) -> ! {
+            let pair = ptr::with_exposed_provenance_mut::<Pair>(context - offset_of!(Pair, other));
+            loop {
+                // SAFETY: the context is in a pair, which the test does not access until this context switches back.
+                let pair = unsafe { &mut *pair };
+                pair.seen = control_words();
+                set_control_words(OTHERS);
+                // SAFETY: the switch to this context has saved `test`, which only this context resumes.
+                unsafe { (pair.switch)(&raw const pair.other, &raw const pair.test, NOTHING) };
+            }
         }
     }
 
@@ -387,13 +406,14 @@ mod tests {
         let mut pair = Pair { test: SavedContext::new(), other: SavedContext::new(), switch, seen: DEFAULTS };
         let top = stack.as_mut_ptr_range().end as usize & !15;
         // SAFETY: the stack is a local variable that nothing else uses, and it has more than 64 bytes.
-        unsafe { prepare_with::<true>(&pair.other, top, other) };
+        unsafe { prepare_with::<Other, true>(&pair.other, top) };
         let mut seen = [DEFAULTS; 3];
         for seen in &mut seen[..2] {
-            let subject = (&raw mut pair).expose_provenance();
+            // `Other` makes its reference to the pair from this address.
+            (&raw mut pair).expose_provenance();
             // SAFETY: `prepare_with` has prepared the other context for the first switch. For later switches, the other
             // context has been saved by its own switch.
-            unsafe { switch(&raw const pair.test, &raw const pair.other, Transfer { subject, ..NOTHING }) };
+            unsafe { switch(&raw const pair.test, &raw const pair.other, NOTHING) };
             *seen = pair.seen;
         }
         seen[2] = control_words();
@@ -425,7 +445,7 @@ mod tests {
         let mut pair = Pair { test: SavedContext::new(), other: SavedContext::new(), switch, seen: DEFAULTS };
         let top = stack.as_mut_ptr_range().end as usize & !15;
         // SAFETY: the stack is a local variable that nothing else uses, and it has more than 64 bytes.
-        unsafe { prepare_with::<false>(&pair.other, top, other) };
+        unsafe { prepare_with::<Other, false>(&pair.other, top) };
         let address = (&raw const pair.other).addr();
         // The context is first fresh with a detour, then saved with a detour, then saved without one.
         for (has_detour, visits) in [(true, 1), (true, 2), (false, 2)] {
@@ -434,10 +454,11 @@ mod tests {
                 pair.other.add_detour::<Visits>();
             }
             pair.seen = (0, 0);
-            let subject = (&raw mut pair).expose_provenance();
+            // `Other` makes its reference to the pair from this address.
+            (&raw mut pair).expose_provenance();
             // SAFETY: `prepare_with` has prepared the other context for the first switch. For later switches, the other
             // context has been saved by its own switch.
-            unsafe { switch(&raw const pair.test, &raw const pair.other, Transfer { subject, ..NOTHING }) };
+            unsafe { switch(&raw const pair.test, &raw const pair.other, NOTHING) };
             assert_eq!(VISITS.load(Ordering::Relaxed), visits * address);
             assert_ne!(pair.seen, (0, 0));
         }

@@ -3,6 +3,7 @@
 //! use the same technique.
 
 use alloc::boxed::Box;
+use core::marker::PhantomData;
 use core::ops::Range;
 
 use super::token::Token;
@@ -10,7 +11,7 @@ use super::{Cpu, Thread, Threads};
 use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::reference::AtomicRef;
 use crate::base::timing_wheel::WheelEntry;
-use crate::context::{self, SavedContext, Transfer, Word};
+use crate::context::{self, SavedContext, Start, Transfer, Word};
 
 /// A commit, which is called on the far side with the thread that has left.
 type Commit<C> = fn(&'static Threads<C>, &'static Thread<C>);
@@ -32,7 +33,7 @@ impl<C: Cpu> Threads<C> {
         let context = SavedContext::new();
         // SAFETY: the caller promises that the stack is mapped and that nothing else uses it. The address is rounded
         // down to a multiple of 16. No other flow of control knows the context, which is new.
-        unsafe { context::prepare(&context, stack.end & !15, thread_main::<C>) };
+        unsafe { context::prepare::<ThreadMain<C>>(&context, stack.end & !15) };
         Box::leak(Box::new(Thread {
             context,
             token: Token::parked(),
@@ -123,9 +124,16 @@ fn arrive<C: Cpu>(transfer: Transfer) {
     commit(C::threads(), thread);
 }
 
-/// The first function of every thread.
-extern "sysv64" fn thread_main<C: Cpu>(subject: usize, argument: Word, function: usize, _: usize) -> ! {
-    arrive::<C>(Transfer { function, subject, argument });
-    let me = C::threads().current().expect("a thread runs as the current one of its CPU");
-    (me.entry)(me.argument)
+/// What every thread runs.
+struct ThreadMain<C: Cpu>(PhantomData<C>);
+
+impl<C: Cpu> Start for ThreadMain<C> {
+    extern "sysv64" fn arrive(subject: usize, argument: Word, function: usize) {
+        arrive::<C>(Transfer { function, subject, argument });
+    }
+
+    extern "sysv64" fn run(_: usize) -> ! {
+        let me = C::threads().current().expect("a thread runs as the current one of its CPU");
+        (me.entry)(me.argument)
+    }
 }

@@ -14,9 +14,11 @@
 //! closure and result are small, neither the spawn nor the join touches the new G's stack. When the G begins to run, it
 //! may get the stack of a G that has ended, which is in the caches ([`exchange_stacks`](crate::engine::exchange_stacks)).
 
+use core::marker::PhantomData;
+
 use crate::base::atomic::Ordering;
 use crate::base::error::JoinError;
-use crate::context::{self, Transfer, Word};
+use crate::context::{self, Start, Transfer, Word};
 use crate::engine::park::ready_pinned;
 use crate::engine::switch::arrive;
 use crate::entities::goroutine::{BodyFunctions, Goroutine, StackSize};
@@ -150,43 +152,45 @@ where
     // `top` is a multiple of 16, because it is the upper end of the stack or the beginning of a storage, and both are
     // multiples of 16.
     unsafe {
-        context::prepare(&goroutine.context, top, run::<Plat, F, T, S>);
+        context::prepare::<Body<Plat, F, T, S>>(&goroutine.context, top);
     }
     let functions = const { &BodyFunctions { fail: fail::<Plat, T, S> } };
     goroutine.body_functions.store(Some(functions), Ordering::Relaxed);
     scope.store_in(goroutine);
 }
 
-/// The function in which a G begins. It completes the switch to the new G.
-///
-/// The closure runs in another function, [`run_to_end`], into which it may be inlined. If the closure's frame is larger
-/// than the stack, the stack probe at the beginning of that function touches the guard page. At that moment the switch
-/// must be complete and the G must not be pinned any more. Otherwise the overflow could not end this G alone: it would
-/// end the whole program.
-extern "sysv64" fn run<Plat, F, T, S>(subject: usize, argument: Word, function: usize, context: usize) -> !
-where
-    Plat: Platform,
-    F: FnOnce() -> T + Send,
-    T: Send,
-    S: OptionalScope<Plat>,
-{
-    arrive::<Plat>(Transfer { function, subject, argument }).lower();
-    run_to_end::<Plat, F, T, S>(owner::<Plat>(context))
-}
+/// What a G with a closure `F` runs.
+struct Body<Plat, F, T, S>(PhantomData<fn(Plat, F, T, S)>);
 
-/// Runs the closure of `me`, the calling G, and ends this G.
-#[inline(never)]
-fn run_to_end<Plat, F, T, S>(me: &'static Goroutine<Plat>) -> !
+impl<Plat, F, T, S> Start for Body<Plat, F, T, S>
 where
     Plat: Platform,
     F: FnOnce() -> T + Send,
     T: Send,
     S: OptionalScope<Plat>,
 {
-    let panicked = run_closure::<Plat, F, T>(me);
-    let needs_drop = panicked || core::mem::needs_drop::<T>();
-    let drop_result = needs_drop.then_some(|me| drop(take_result::<T, Plat>(me)));
-    finish(me, panicked, stack_use::<Plat, T>(me), drop_result, S::children(me))
+    /// Completes the switch to the new G.
+    ///
+    /// This is not done in [`run`](Self::run), into which the closure may be inlined. If the closure's frame is larger
+    /// than the stack, the stack probe at the beginning of that function touches the guard page. At that moment the
+    /// switch must be complete and the G must not be pinned any more. Otherwise the overflow could not end this G alone:
+    /// it would end the whole program.
+    extern "sysv64" fn arrive(subject: usize, argument: Word, function: usize) {
+        arrive::<Plat>(Transfer { function, subject, argument }).lower();
+    }
+
+    /// Runs the closure of the G with this context, which is the calling G, and ends this G.
+    extern "sysv64" fn run(context: usize) -> ! {
+        const { assert!(core::mem::offset_of!(Goroutine<Plat>, context) == 0) }
+        #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
+        // SAFETY: `install` prepares only contexts of Gs. A context is the first field of its G, so both have the same
+        // address. Gs are never freed.
+        let me = unsafe { &*core::ptr::with_exposed_provenance::<Goroutine<Plat>>(context) };
+        let panicked = run_closure::<Plat, F, T>(me);
+        let needs_drop = panicked || core::mem::needs_drop::<T>();
+        let drop_result = needs_drop.then_some(|me| drop(take_result::<T, Plat>(me)));
+        finish(me, panicked, stack_use::<Plat, T>(me), drop_result, S::children(me))
+    }
 }
 
 /// Returns [`StackUse::Free`] if the stack of this G, which ends with a result of type `T`, can go to another G at
@@ -195,18 +199,6 @@ where
 #[inline(always)]
 fn stack_use<Plat: Platform, T>(me: &Goroutine<Plat>) -> StackUse {
     if fits::<Outcome<T>>() && me.stack_size() == StackSize::Standard { StackUse::Free } else { StackUse::Kept }
-}
-
-/// The G whose context is at `context`.
-#[inline(always)]
-fn owner<Plat: Platform>(context: usize) -> &'static Goroutine<Plat> {
-    const { assert!(core::mem::offset_of!(Goroutine<Plat>, context) == 0) }
-    #[expect(unsafe_code, reason = "turns an address back into the reference it was made from")]
-    // SAFETY: `install` prepares only contexts of Gs. A context is the first field of its G, so both have the same
-    // address. Gs are never freed.
-    unsafe {
-        &*core::ptr::with_exposed_provenance::<Goroutine<Plat>>(context)
-    }
 }
 
 /// Runs the closure of the calling G and stores its result. Returns whether the closure panicked.
@@ -272,7 +264,7 @@ pub(crate) fn fail_with<Plat: Platform>(pinned: &Pinned<Plat>, me: &'static Goro
 pub(crate) fn take_result<T: Send, Plat: Platform>(goroutine: &Goroutine<Plat>) -> Result<T, JoinError> {
     let address = storage::<Plat, Outcome<T>>(goroutine, || goroutine.stack_top());
     #[expect(unsafe_code, reason = "moves the result out of its storage")]
-    // SAFETY: only a handle of type `T`, or the G itself in `run_to_end`, calls this function. Before the call, the
+    // SAFETY: only a handle of type `T`, or the G itself in `Body::run`, calls this function. Before the call, the
     // completion word has shown that the result is in place and belongs to the caller.
     unsafe {
         address.read()

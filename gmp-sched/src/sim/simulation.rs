@@ -15,7 +15,7 @@ use super::platform::{STACK_BYTES, run_sysmon};
 use super::{Config, Failure, Report, Sim, oracle};
 use crate::base::instant::Instant;
 use crate::base::points::Site;
-use crate::context::{self, SavedContext, Transfer, Word};
+use crate::context::{self, SavedContext, Start, Transfer, Word};
 use crate::engine::device_signals::Signal;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
@@ -186,14 +186,18 @@ impl Simulation {
     /// Prepares the idle loop of every CPU and creates sysmon's thread.
     #[expect(unsafe_code, reason = "prepares contexts on fresh stacks")]
     fn boot(&self) {
-        extern "sysv64" fn idle(_: usize, _: Word, _: usize, _: usize) -> ! {
-            // SAFETY: each CPU begins here, once, pinned, with interrupts off, on a stack of its own.
-            unsafe { current().threads.idle_loop() }
+        struct Idle;
+        impl Start for Idle {
+            extern "sysv64" fn arrive(_: usize, _: Word, _: usize) {}
+            extern "sysv64" fn run(_: usize) -> ! {
+                // SAFETY: each CPU begins here, once, pinned, with interrupts off, on a stack of its own.
+                unsafe { current().threads.idle_loop() }
+            }
         }
         for cpu in &self.cpus {
             // SAFETY: the stack is fresh, its end is aligned, and no other code uses it until the run is over. The CPU
             // does not run yet, so nothing uses its context.
-            unsafe { context::prepare(&cpu.context, self.stack().end, idle) };
+            unsafe { context::prepare::<Idle>(&cpu.context, self.stack().end) };
         }
         // SAFETY: the stack is fresh, and no other code uses it until the run is over. After that no thread runs.
         self.sysmon.set(Some(unsafe { self.threads.create(self.stack(), run_sysmon, 0) }));
