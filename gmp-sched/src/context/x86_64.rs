@@ -1,12 +1,17 @@
 //! The context switch for x86-64 (System V ABI).
 //!
 //! ```text
+//!   lower addresses
 //!   a saved context                       a prepared context, which resumes at `start`
 //!   stack pointer → rbx                   stack pointer → (two unused words)
 //!                   rbp                                   (control words, unused word)
 //!                   (control words)                       top of stack (16-byte aligned)
 //!                   … frames of the caller
+//!   higher addresses
 //! ```
+//!
+//! What is in parentheses exists only with the feature `control-words` (see below). Without it, the stack pointer of a
+//! prepared context is the top of the stack.
 //!
 //! Only `rbx` and `rbp` are pushed, because inline assembly cannot declare them as clobbered. All other registers are
 //! declared as clobbered, and the compiler saves those that hold live values. The switch reaches the resume address by

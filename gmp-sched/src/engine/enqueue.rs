@@ -3,7 +3,7 @@
 //! | a G that | goes to |
 //! |---|---|
 //! | was readied or spawned | `runnext`; the G that was there before goes to the tail of the ring |
-//! | was readied by the end of the G that it joins | as above; but if it would be picked next, no queue: it runs at once |
+//! | was readied by the end of the G that it joins | as above; but if it would be picked next, no queue: it runs at once (unless the G that ends is in a bubble or a child of a scope) |
 //! | was waiting for a timer that a pick finds due | no queue: it runs at once |
 //! | was waiting for a device that a pick polls | the first one runs at once, the others go to the tail of the ring; but when the pick checks the global queue (step 2 in `pick`), `runnext`, like a G that was readied |
 //! | yields | the tail of the ring, or, if the global queue has work, the tail of the global queue, so that the Gs of the global queue run first |

@@ -19,7 +19,8 @@
 //!   [timer interrupts](Platform::TIMER_INTERRUPTS) [`pick_next`] also compares the earliest timer with the clock. If
 //!   step 1 or 2 might find a G, or if the local queue is empty, g0 takes all steps.
 //! - [`would_pick_readied`] makes the checks of [`pick_next`] for a G that ends and has a joiner. If it returns `true`,
-//!   the P would pick the joiner next, and the ending G switches to the joiner at once.
+//!   the P would pick the joiner next, and the ending G switches to the joiner at once. (A G in a bubble and the child of
+//!   a scope do not ask.)
 //! - [`pick_event`] takes steps 1 and 5, without the batch budget, for a wakeup preemption: the G of a timer or device
 //!   displaces a running G.
 //!
@@ -39,8 +40,8 @@
 //!
 //! Code of other files changes which G step 3 finds, but chooses none. It puts the G of `runnext` at the tail of the
 //! ring when that G must not inherit the slice: `slice` when a slice is over (`pass_slice_on`, `end_inherited_slice`,
-//! `begin_next_slice`), and `due_timers` when the batch budget is used up (`end_batch`). Where a slice ends with an
-//! empty ring, `slice` first steals Gs into it. These functions are in the files that decide when a slice or a batch is
+//! `begin_next_slice`), and `due_timers` when the batch budget is used up (`end_batch`). On platforms without
+//! timer interrupts, if a slice ends with an empty ring, `slice` first steals Gs into it. These functions are in the files that decide when a slice or a batch is
 //! over.
 
 use crate::base::atomic::Ordering;
