@@ -4,7 +4,7 @@
 //! behave as the original does. They have no catcher, and state the reason instead.
 //!
 //! `cargo test -p gmp-sched --test mutants -- --ignored --nocapture` runs all mutants, and prints a table of the
-//! mutants and the tests that caught them. This takes some five minutes on two processors. `GMP_MUTANTS=idle.rs` runs
+//! mutants and the tests that caught them. This takes half an hour on two processors. `GMP_MUTANTS=idle.rs` runs
 //! the mutants of one file, `GMP_MUTANTS="a fence"` runs the mutants whose description contains these words,
 //! `GMP_MUTANTS=device_signals::` runs the mutants that the models in `device_signals` catch, and
 //! `GMP_MUTANTS="idle.rs|a fence"` runs the mutants that match either of the two.
