@@ -403,10 +403,12 @@ fn park<Plat: Platform>(
     let cases_shared = &*cases;
     let me = caller.me;
     let wait_for = WaitFor::new(reason, &cases_shared);
-    let unlock = || unlock_all(cases_shared, locked);
+    // These closures are `move`, because the G may run and end while the far side is still in `unlock_all`, if there are
+    // no cases.
+    let unlock = move || unlock_all(cases_shared, locked);
     let (pinned, waker) = match limit {
         None => {
-            let pinned = park_with(caller, wait_for, |_, _| {
+            let pinned = park_with(caller, wait_for, move |_, _| {
                 unlock();
                 true
             });

@@ -63,7 +63,8 @@ pub(crate) fn wait_until<'a, Plat: Platform>(
 ) -> Option<&'static Waiter<Plat>> {
     let me = caller.me;
     me.woken_by.store(None, Ordering::Relaxed);
-    drop(park_with(caller, wait, |pinned, me| {
+    // The closure is `move`, because the G may run and overwrite its stack once the commit has armed `end`.
+    drop(park_with(caller, wait, move |pinned, me| {
         end.arm(pinned, me, generation);
         unlock();
         true

@@ -325,7 +325,8 @@ impl<Plat: Platform, R: Readers> RawRwLock<Plat, R> {
             let waiting = self.waiting.lock();
             let mut to_wake = WakeList::none();
             while let Some(reader) = waiting.readers.pop() {
-                self.readers.admit::<Plat>(ReaderSlot(reader.outcome.load(Ordering::Relaxed)));
+                let is_admitted = self.readers.admit::<Plat>(ReaderSlot(reader.outcome.load(Ordering::Relaxed)));
+                debug_assert!(is_admitted, "there are fewer Gs than the limit, and the count was zero");
                 to_wake.push(reader);
             }
             self.readers.open::<Plat>();
@@ -341,10 +342,15 @@ impl<Plat: Platform, R: Readers> RawRwLock<Plat, R> {
         slot
     }
 
-    /// Counts a reader, for a caller that holds `writers`.
+    /// Counts the caller, which holds `writers`, as a reader. If there are too many readers, releases `writers` and
+    /// panics.
+    #[track_caller]
     fn add_reader(&self) -> ReaderSlot {
         let slot = R::current::<Plat>();
-        self.readers.admit::<Plat>(slot);
+        if !self.readers.admit::<Plat>(slot) {
+            self.writers.release();
+            readers::too_many();
+        }
         slot
     }
 }

@@ -108,9 +108,13 @@ impl Readers for SpreadCounts {
     }
 
     #[inline]
-    fn admit<Plat: Platform>(&self, slot: ReaderSlot) {
+    fn admit<Plat: Platform>(&self, slot: ReaderSlot) -> bool {
         Plat::point(Site::Sync);
-        self.count(slot).fetch_add(1, Ordering::Relaxed);
+        let has_room = self.count(slot).fetch_add(1, Ordering::Relaxed) < LIMIT;
+        if !has_room {
+            self.count(slot).fetch_sub(1, Ordering::Relaxed);
+        }
+        has_room
     }
 
     #[inline]
@@ -150,5 +154,18 @@ impl Readers for SpreadCounts {
             Plat::point(Site::Sync);
             count.load(Ordering::SeqCst) == 0
         })
+    }
+}
+
+#[cfg(all(test, feature = "std", not(gmp_loom)))]
+mod tests {
+    use super::super::readers::tests::downgrade_is_refused_when;
+    use super::{LIMIT, Ordering, SpreadCounts};
+
+    #[test]
+    fn downgrade_is_refused_when_there_are_too_many_readers() {
+        downgrade_is_refused_when::<SpreadCounts>(|counts| {
+            counts.counts.iter().for_each(|count| count.store(LIMIT, Ordering::Relaxed));
+        });
     }
 }

@@ -52,9 +52,11 @@ pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
     #[doc(hidden)]
     fn enter<Plat: Platform>(&self, slot: ReaderSlot) -> bool;
 
-    /// Counts a reader that the writer admits.
+    /// Counts a reader that the holder of the writers' mutex admits. Returns `false`, and counts no reader, if there are
+    /// too many.
     #[doc(hidden)]
-    fn admit<Plat: Platform>(&self, slot: ReaderSlot);
+    #[must_use]
+    fn admit<Plat: Platform>(&self, slot: ReaderSlot) -> bool;
 
     /// Removes a reader from the count; returns whether the count is closed.
     #[doc(hidden)]
@@ -125,9 +127,13 @@ impl Readers for OneCount {
     }
 
     #[inline]
-    fn admit<Plat: Platform>(&self, _: ReaderSlot) {
+    fn admit<Plat: Platform>(&self, _: ReaderSlot) -> bool {
         Plat::point(Site::Sync);
-        self.0.fetch_add(1, Ordering::Relaxed);
+        let has_room = self.0.fetch_add(1, Ordering::Relaxed) & !CLOSED < LIMIT;
+        if !has_room {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+        }
+        has_room
     }
 
     #[inline]
@@ -159,5 +165,43 @@ impl Readers for OneCount {
     fn is_empty<Plat: Platform>(&self) -> bool {
         Plat::point(Site::Sync);
         self.0.load(Ordering::Acquire) & !CLOSED == 0
+    }
+}
+
+#[cfg(all(test, feature = "std", not(gmp_loom)))]
+pub(super) mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::{LIMIT, OneCount, Readers};
+    use crate::base::atomic::Ordering;
+    use crate::native::{self, Native};
+    use crate::sync::RawRwLock;
+    use crate::sync::lock_api::{RwLock, RwLockUpgradableReadGuard};
+
+    /// Checks that an upgradable reader is not downgraded if there are too many readers, and that it is then unlocked.
+    /// Otherwise the count could overflow, and a writer would find no reader. `fill` makes the count of a new lock full.
+    pub(in crate::library::sync::rwlock) fn downgrade_is_refused_when<R: Readers>(fill: fn(&R)) {
+        #[expect(
+            unsafe_code,
+            reason = "this test is not within another one, and nothing in it uses thread-local data"
+        )]
+        // SAFETY: see the reason above.
+        unsafe { native::enter() }.run(1, move || {
+            let lock = RwLock::<RawRwLock<Native, R>, u32>::new(0);
+            #[expect(unsafe_code, reason = "changes the count of readers")]
+            // SAFETY: the lock stays free, because only the count of readers is changed.
+            fill(unsafe { &lock.raw().readers });
+            let upgradable = lock.upgradable_read();
+            let downgrade = AssertUnwindSafe(|| drop(RwLockUpgradableReadGuard::downgrade(upgradable)));
+            let panic = catch_unwind(downgrade).expect_err("there are too many readers");
+            assert!(panic.downcast::<&str>().is_ok_and(|message| message.contains("too many readers")));
+            assert!(lock.try_upgradable_read().is_some(), "the refused guard has unlocked the lock");
+            assert!(lock.try_write().is_none(), "the forgotten readers are still counted");
+        });
+    }
+
+    #[test]
+    fn downgrade_is_refused_when_there_are_too_many_readers() {
+        downgrade_is_refused_when::<OneCount>(|count| count.0.store(LIMIT, Ordering::Relaxed));
     }
 }
