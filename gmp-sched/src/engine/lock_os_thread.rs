@@ -19,6 +19,7 @@ use core::marker::PhantomData;
 
 use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
+use crate::base::id::GoroutineId;
 use crate::base::points::Site;
 use crate::engine::current::CurrentProcessor;
 use crate::engine::due_timers::await_next;
@@ -34,13 +35,17 @@ use crate::platform::{Parking, Pinned, Platform};
 /// Keeps the calling G locked to its M until the same G drops this value. If the G holds several such values, the G is
 /// unlocked when it drops the last one.
 ///
-/// If a G leaks such a value, the G is unlocked when it ends. In Go the thread exits in this case, because the program
+/// If another G drops the value, which it may find in a thread-local variable, the drop has no effect. If a G leaks such a
+/// value, the G is unlocked when it ends. In Go the thread exits in this case, because the program
 /// may have changed the thread's state in ways that no other G expects. Here the only such state is the thread-local
 /// variables of the host.
 #[must_use = "the G is unlocked when this is dropped"]
 #[derive(Debug)]
 pub struct LockedThread<Plat: Platform> {
-    _here: PhantomData<(*mut (), Plat)>,
+    /// The slot and the id of the G that is locked. The slot may contain another G later, and Gs of different schedulers
+    /// may have the same id.
+    goroutine: (&'static Goroutine<Plat>, GoroutineId),
+    _here: PhantomData<*mut ()>,
 }
 
 /// Locks the calling G to the M it runs on. Calls nest. Go: `runtime.LockOSThread`.
@@ -87,13 +92,19 @@ pub fn lock_thread<Plat: Platform>() -> LockedThread<Plat> {
 pub fn try_lock_thread<Plat: Platform>() -> Result<LockedThread<Plat>, OutOfResources> {
     let CurrentProcessor { pinned: _pinned, machine, .. } = CurrentProcessor::<Plat>::new();
     machine.lock_current()?;
-    Ok(LockedThread { _here: PhantomData })
+    let me = machine.running_goroutine();
+    Ok(LockedThread { goroutine: (me, me.id()), _here: PhantomData })
 }
 
 impl<Plat: Platform> Drop for LockedThread<Plat> {
-    /// Undoes one lock of the calling G. Go: `runtime.UnlockOSThread`.
+    /// Undoes one lock of the calling G, if the calling G made it. Go: `runtime.UnlockOSThread`.
     fn drop(&mut self) {
-        Pinned::<Plat>::of_scheduler().machine().unlock_current();
+        let pinned = Pinned::<Plat>::of_scheduler();
+        let Some(machine) = pinned.try_machine() else { return };
+        let (goroutine, id) = self.goroutine;
+        if machine.current_goroutine().is_some_and(|me| core::ptr::eq(me, goroutine) && me.id() == id) {
+            machine.unlock_current();
+        }
     }
 }
 

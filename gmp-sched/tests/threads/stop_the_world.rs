@@ -1,5 +1,6 @@
 //! Tests, on operating-system threads, of stopping the world and of changing the number of Ps.
 
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -264,6 +265,36 @@ fn g_that_ends_locked_unlocks_its_m() {
         }
         assert!(scheduler.machines().count() < 10, "{} Ms", scheduler.machines().count());
         assert!(scheduler.machines().all(|machine| machine.locked_goroutine().is_none()));
+    });
+}
+
+/// A G leaves its [`LockedThread`](gmp_sched::lock_os_thread::LockedThread) in a thread-local variable. Another G that
+/// drops the value does not unlock itself, whether or not it is locked, and neither does the end of the thread.
+#[test]
+fn g_cannot_be_unlocked_by_the_lock_of_another_g() {
+    type Lock = gmp_sched::lock_os_thread::LockedThread<native::Native>;
+    std::thread_local! {
+        static KEPT: RefCell<Vec<Lock>> = const { RefCell::new(Vec::new()) };
+    }
+    fn keep() {
+        KEPT.with_borrow_mut(|kept| kept.push(native::lock_thread()));
+    }
+    THREADS.run_with(1, |scheduler| {
+        let is_locked = || scheduler.machines().any(|machine| machine.locked_goroutine().is_some());
+        // The G ends locked, so its M is unlocked, and runs the next G as well.
+        native::go(|| (0..3).for_each(|_| keep())).join().unwrap();
+        native::go(move || {
+            let mine = native::lock_thread();
+            assert!(KEPT.with_borrow_mut(Vec::pop).is_some(), "the Gs run on one thread");
+            assert!(is_locked(), "the value of another G has unlocked this one");
+            drop(mine);
+            assert!(!is_locked());
+            assert!(KEPT.with_borrow_mut(Vec::pop).is_some());
+            drop(native::lock_thread());
+            assert!(!is_locked(), "the depth of the locks has changed");
+        })
+        .join()
+        .unwrap();
     });
 }
 
