@@ -38,9 +38,19 @@ impl<Plat: Platform> Action<Plat> {
                 won.then(|| make_runnable(pinned, goroutine)).flatten()
             }
             Self::Fire(target, setting) => target.0.fire(pinned, setting, now),
-            Self::Resume(goroutine) => Some(goroutine),
+            Self::Resume(goroutine) if is_of_caller(pinned, goroutine) => Some(goroutine),
+            Self::Resume(goroutine) => {
+                // The caller polls a timer of another scheduler.
+                goroutine.scheduler().inject_from_outside(goroutine);
+                None
+            }
         }
     }
+}
+
+/// Whether the caller is on an M of the scheduler of `goroutine`.
+fn is_of_caller<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &Goroutine<Plat>) -> bool {
+    pinned.try_machine().is_some_and(|machine| machine.is_of_scheduler_of(goroutine))
 }
 
 /// Sets `timer` to run `action` at `when`. If `goroutine` is in a bubble, the timer is set in that bubble, otherwise on
