@@ -36,7 +36,7 @@
 //! ```
 
 use crate::base::instant::Instant;
-use crate::engine::current::CurrentGoroutine;
+use crate::engine::current::{CurrentGoroutine, refuse};
 use crate::engine::due_timers::await_next;
 use crate::engine::enqueue::{requeue_due, requeue_global, requeue_next};
 use crate::engine::pick::{Event, pick_event};
@@ -139,7 +139,7 @@ pub(crate) fn gives_way_to_others<Plat: Platform>(scheduler: &Scheduler<Plat>, p
 ///
 /// # Panics
 ///
-/// The caller may not block here, for example because it is pinned more than once.
+/// The caller may not block here, for example because it is pinned more than once or has stopped the world.
 #[track_caller]
 pub fn give_way<Plat: Platform>(pinned: Pinned<Plat>) -> Pinned<Plat> {
     Plat::assert_pinned_once();
@@ -149,6 +149,10 @@ pub fn give_way<Plat: Platform>(pinned: Pinned<Plat>) -> Pinned<Plat> {
     if me.status() != Status::Running {
         return pinned;
     }
+    if !Plat::COUNTS_PINS && machine.are_waits_forbidden() {
+        refuse(pinned, ());
+    }
+    Plat::may_migrate();
     let caller = CurrentGoroutine { pinned, machine, processor, me };
     if machine.scheduler().is_stopping() {
         return stop_here(caller);

@@ -191,18 +191,33 @@ impl<Plat: Platform> Syscall<Plat> {
     #[inline(always)]
     fn end_pinned(&self, pinned: Pinned<Plat>) {
         let Self { machine, me, requeue, .. } = *self;
+        // The call may have begun a section that forbids waits and has not ended yet. The G then stays on this M.
+        let has_to_stay = !Plat::COUNTS_PINS && machine.are_waits_forbidden();
         let Some(processor) = take_processor_back(&pinned, machine, me) else {
             // The M got no P, so the G is enqueued. Go: `exitsyscallNoP`.
+            if has_to_stay {
+                stay_on(machine);
+            }
             Plat::may_migrate();
             drop(leave(pinned, machine, me, None, requeue));
             return;
         };
         let scheduler = machine.scheduler();
         // If preemption was requested during the call, the G could not give way until now.
-        if has_to_stop(scheduler) || gives_way_to_others(scheduler, processor) {
-            Plat::may_migrate();
+        if (has_to_stop(scheduler) || gives_way_to_others(scheduler, processor)) && !has_to_stay {
             drop(give_way(pinned));
         }
+    }
+}
+
+/// Locks the calling G, which is at the end of a system call, to `machine` until the G ends.
+#[cold]
+#[inline(never)]
+fn stay_on<Plat: Platform>(machine: &'static Machine<Plat>) {
+    if machine.lock_current().is_err() {
+        let why =
+            "a section that forbids waits is open at the end of a system call, and there is no thread to take over";
+        Plat::fatal(machine.scheduler(), format_args!("{why}"));
     }
 }
 

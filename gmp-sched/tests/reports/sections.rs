@@ -1,6 +1,9 @@
 //! Sections in which a G must not wait.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use crate::THREADS;
 use gmp_sched::JoinError;
@@ -23,7 +26,7 @@ fn panic_in_goroutine(body: fn()) -> Option<String> {
 fn wait_in_a_section_panics_with_the_line_at_which_the_section_began() {
     let waits: &[fn()] = &[
         || native::yield_now(),
-        || native::sleep(std::time::Duration::from_millis(1)),
+        || native::sleep(Duration::from_millis(1)),
         || assert!(native::channel::<()>(0).1.recv().is_ok()),
         || native::syscall(|| ()),
         || native::blocking(|| ()),
@@ -67,6 +70,34 @@ fn spawn_and_wakeup_in_a_section_are_allowed() {
         assert_eq!(other.join().unwrap(), Ok(7));
     };
     assert_eq!(panic_in_goroutine(body), None);
+}
+
+/// The G finds no P when its call returns, because the other G has the only P. A G without a section would then continue
+/// on the thread of the other G.
+#[test]
+fn g_with_a_section_from_a_blocking_call_stays_on_its_thread() {
+    let body = || {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let seen = is_over.clone();
+        let other = native::go(move || {
+            while !seen.load(Ordering::Relaxed) {
+                native::yield_now();
+            }
+        });
+        let (section, thread) = native::blocking(|| {
+            thread::sleep(Duration::from_millis(5));
+            (forbid_waits(LOCKED), thread::current().id())
+        });
+        assert_eq!(thread::current().id(), thread);
+        assert!(!native::may_wait());
+        drop(section);
+        assert!(native::may_wait());
+        is_over.store(true, Ordering::Relaxed);
+        other.join().unwrap();
+    };
+    for _ in 0..20 {
+        assert_eq!(panic_in_goroutine(body), None);
+    }
 }
 
 #[test]

@@ -8,7 +8,9 @@ use crate::entered::THREADS;
 use crate::panics::panic_of;
 use crate::waits::until_waiting;
 use gmp_sched::goroutine::WaitReason;
-use gmp_sched::native::{self, Barrier, Mutex, channel, go};
+use gmp_sched::native::{self, Barrier, Mutex, Native, channel, go};
+use gmp_sched::platform::Pinned;
+use gmp_sched::preempt::give_way;
 
 /// Calls `misuse` while the world is stopped, and returns the message of its panic.
 fn refused(misuse: impl FnOnce()) -> String {
@@ -34,6 +36,7 @@ fn stopper_that_blocks_or_yields_panics() {
             assert_eq!(refused(|| native::syscall(|| ())), REFUSAL);
             assert_eq!(refused(|| _ = native::try_blocking(|| ())), REFUSAL);
             assert_eq!(refused(|| drop(native::stop_the_world())), REFUSAL);
+            assert_eq!(refused(|| drop(give_way(Pinned::<Native>::new()))), REFUSAL);
             assert_eq!(refused(|| _ = native::set_procs(2)), REFUSAL);
             // No misuse has left a waiter in the channel's queues.
             assert!(sender.try_send(1).is_err() && receiver.try_recv().is_err());
