@@ -97,6 +97,8 @@ wait_reasons! {
     SynctestRun = "synctest.Run",
     /// Waits until another G, which stops the world, has started the world again.
     StoppingTheWorld = "stopping the world",
+    /// Waits until fewer threads are blocked in system calls: see `native::set_blocking_limit`.
+    BlockingLimit = "blocking limit",
     /// Parked by the program, for a reason that the scheduler does not know.
     Parked = "parked",
 }

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use super::{Native, Semaphore};
 use crate::base::error::OutOfResources;
+use crate::entities::goroutine::WaitReason;
 
 /// The maximum number of calls of [`blocking`] and [`try_blocking`] that block threads at the same time, unless
 /// [`set_blocking_limit`] sets another number. Go: `debug.SetMaxThreads`. In Go the default is 10,000, and a program
@@ -67,7 +68,7 @@ pub fn syscall<R>(call: impl FnOnce() -> R) -> R {
 /// panics.
 #[track_caller]
 pub fn blocking<R>(call: impl FnOnce() -> R) -> R {
-    let _permit = permits().acquire(1);
+    let _permit = permits().acquire_for(WaitReason::BlockingLimit);
     crate::engine::syscall::blocking::<Native, R>(call)
 }
 
@@ -82,6 +83,6 @@ pub fn blocking<R>(call: impl FnOnce() -> R) -> R {
 /// The caller is pinned or is not a G with a P, or `call` panics.
 #[track_caller]
 pub fn try_blocking<R>(call: impl FnOnce() -> R) -> Result<R, OutOfResources> {
-    let _permit = permits().acquire(1);
+    let _permit = permits().acquire_for(WaitReason::BlockingLimit);
     crate::engine::syscall::try_blocking::<Native, R>(call)
 }

@@ -8,7 +8,7 @@ use std::io;
 use std::net::ToSocketAddrs;
 use std::panic;
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -279,6 +279,32 @@ fn blocking_calls_beyond_the_limit_wait_in_order() {
             calls.into_iter().for_each(|call| call.join().unwrap());
             assert_eq!(*called.lock().unwrap(), *arrived.lock().unwrap());
             assert_eq!(called.lock().unwrap().len(), 200);
+        });
+    });
+    let Some((child, stderr)) = ended else { return };
+    assert_eq!(child.status.code(), Some(0), "{stderr}");
+}
+
+/// A G of a bubble waits until it may make a blocking call. This wait is not durable, because a call outside of the bubble
+/// ends it. So the end of that call does not panic, and no deadlock of the bubble is reported.
+#[test]
+fn bubble_waits_for_a_blocking_call_outside_of_it() {
+    let ended = in_child("bubble_waits_for_a_blocking_call_outside_of_it", || {
+        native::set_blocking_limit(1);
+        THREADS.run(2, || {
+            let has_begun = Arc::new(AtomicBool::new(false));
+            let begins = has_begun.clone();
+            let outside = native::go(move || {
+                native::blocking(|| {
+                    begins.store(true, Ordering::Relaxed);
+                    thread::sleep(Duration::from_millis(50));
+                });
+            });
+            while !has_begun.load(Ordering::Relaxed) {
+                native::yield_now();
+            }
+            assert_eq!(native::synctest::test(|| native::blocking(|| 7)), 7);
+            outside.join().unwrap();
         });
     });
     let Some((child, stderr)) = ended else { return };

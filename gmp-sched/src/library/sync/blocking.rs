@@ -170,15 +170,16 @@ impl<Plat: Platform> WakeList<Plat> {
     ///
     /// # Panics
     ///
-    /// A waiter is in a bubble and the caller is outside of it. All Gs are readied before the panic, because no other
-    /// waker would ready them.
+    /// A waiter waits durably in a bubble, and the caller is outside of it. All Gs are readied before the panic, because
+    /// no other waker would ready them.
     #[inline]
     #[track_caller]
     pub(super) fn ready_durable(self, pinned: Pinned<Plat>) -> usize {
         let (mut count, mut is_foreign) = (0, false);
         self.ready_each(&pinned, |waiter| {
             count += 1;
-            is_foreign |= BubbleRef::of(waiter.goroutine()).is_foreign();
+            let goroutine = waiter.goroutine();
+            is_foreign |= goroutine.wait_reason().is_durable() && BubbleRef::of(goroutine).is_foreign();
         });
         drop(pinned);
         assert!(!is_foreign, "semaphore wake of synctest goroutine from outside bubble");

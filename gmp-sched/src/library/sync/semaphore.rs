@@ -104,8 +104,16 @@ impl<Plat: Platform> Semaphore<Plat> {
     #[track_caller]
     #[doc(alias = "Acquire")]
     pub fn acquire(&self, permits: u32) -> Permit<'_, Plat> {
-        self.take(permits, None);
+        self.take(permits, None, WaitReason::SemAcquire);
         Permit { semaphore: self, permits }
+    }
+
+    /// Like [`acquire`](Self::acquire) for one permit, with another reason for the wait.
+    #[cfg(feature = "std")]
+    #[track_caller]
+    pub(crate) fn acquire_for(&self, reason: WaitReason) -> Permit<'_, Plat> {
+        self.take(1, None, reason);
+        Permit { semaphore: self, permits: 1 }
     }
 
     /// Like [`acquire`](Self::acquire), but waits no longer than `limit`, which is a deadline, a context or both. Go:
@@ -139,7 +147,11 @@ impl<Plat: Platform> Semaphore<Plat> {
         limit: impl Into<Limit<'l, Plat>>,
     ) -> Result<Permit<'_, Plat>, ContextError> {
         let limit = limit.into();
-        if self.take(permits, Some(&limit)) { Ok(Permit { semaphore: self, permits }) } else { Err(limit.ended()) }
+        if self.take(permits, Some(&limit), WaitReason::SemAcquire) {
+            Ok(Permit { semaphore: self, permits })
+        } else {
+            Err(limit.ended())
+        }
     }
 
     /// Like [`acquire`](Self::acquire), but waits for `timeout` at most; returns `None` on timeout.
@@ -201,8 +213,8 @@ impl<Plat: Platform> Semaphore<Plat> {
 
     #[inline]
     #[track_caller]
-    fn take(&self, permits: u32, limit: Option<&Limit<'_, Plat>>) -> bool {
-        self.try_take(permits) || self.take_slow(permits, limit)
+    fn take(&self, permits: u32, limit: Option<&Limit<'_, Plat>>, reason: WaitReason) -> bool {
+        self.try_take(permits) || self.take_slow(permits, limit, reason)
     }
 
     #[inline]
@@ -224,9 +236,9 @@ impl<Plat: Platform> Semaphore<Plat> {
 
     #[cold]
     #[track_caller]
-    fn take_slow(&self, permits: u32, limit: Option<&Limit<'_, Plat>>) -> bool {
+    fn take_slow(&self, permits: u32, limit: Option<&Limit<'_, Plat>>, reason: WaitReason) -> bool {
         assert!(permits <= self.size, "semaphore: {permits} of {} permits", self.size);
-        let blocking = Blocking::<Plat>::new(WaitReason::SemAcquire, limit);
+        let blocking = Blocking::<Plat>::new(reason, limit);
         if blocking.is_over() {
             return false;
         }
