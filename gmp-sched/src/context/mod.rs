@@ -54,7 +54,7 @@ pub use fibers::{resume, switch};
 #[cfg(all(target_arch = "x86_64", feature = "std"))]
 pub(crate) use x86_64::switch_with_clear_registers;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{is_fresh, relocate};
+pub(crate) use x86_64::{FIRST_FRAME, is_fresh, relocate};
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::{prepare, resume_without_control_words, switch_without_control_words};
 #[cfg(all(target_arch = "x86_64", target_feature = "sse"))]

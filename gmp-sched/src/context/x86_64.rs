@@ -253,7 +253,7 @@ unsafe fn prepare_with<S: Start, const CONTROL_WORDS_TOO: bool>(context: &SavedC
 #[inline(always)]
 pub(crate) fn is_fresh(context: &SavedContext, top: usize) -> bool {
     // `start` pushes a return address, so the saved stack pointer of a context that has run is lower.
-    context.stack_pointer() == top - first_frame(KEEPS_CONTROL_WORDS)
+    context.stack_pointer() == top - FIRST_FRAME
 }
 
 /// Moves a [fresh](is_fresh) context to the stack that ends at `top`.
@@ -272,6 +272,9 @@ pub(crate) unsafe fn relocate(context: &SavedContext, top: usize) {
 const fn first_frame(has_control_words: bool) -> usize {
     if has_control_words { 32 } else { 0 }
 }
+
+/// The number of bytes below the end of a stack that [`prepare`] may overwrite.
+pub(crate) const FIRST_FRAME: usize = first_frame(KEEPS_CONTROL_WORDS);
 
 /// Places the first frame of a fresh context below `top`.
 ///

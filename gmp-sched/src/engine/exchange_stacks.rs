@@ -4,6 +4,7 @@
 //! [`free_slots`]: crate::engine::free_slots
 
 use crate::context;
+use crate::engine::poison::repair_poison;
 use crate::entities::goroutine::{Goroutine, StackSize};
 use crate::entities::processor::Processor;
 use crate::platform::Platform;
@@ -62,4 +63,5 @@ fn exchange<Plat: Platform>(dead: &Goroutine<Plat>, next: &Goroutine<Plat>) {
     unsafe {
         context::relocate(&next.context, used);
     }
+    repair_poison(dead);
 }

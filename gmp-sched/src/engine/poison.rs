@@ -3,6 +3,7 @@
 
 use core::slice;
 
+use crate::context;
 use crate::entities::goroutine::Goroutine;
 use crate::platform::Platform;
 
@@ -19,6 +20,21 @@ const POISON: usize = 0xDEAD_57AC_DEAD_57AC;
 pub(crate) fn poison<Plat: Platform>(free: &Goroutine<Plat>) {
     if Plat::CAN_POISON_DEAD_STACKS && Plat::poisons_dead_stacks() {
         poisoned_words(free).fill(POISON);
+    }
+}
+
+/// Called when `free`, a free slot or a G that ends, has got the stack of a G that has not begun to run. Restores the
+/// words of this stack that preparing the context has overwritten.
+#[inline(always)]
+pub(crate) fn repair_poison<Plat: Platform>(free: &Goroutine<Plat>) {
+    const PREPARED_WORDS: usize = context::FIRST_FRAME / size_of::<usize>();
+    if Plat::CAN_POISON_DEAD_STACKS && Plat::poisons_dead_stacks() {
+        let words = poisoned_words(free);
+        // If the lowest word was not poisoned, the stack is not checked.
+        if words[0] == POISON {
+            let first = words.len() - PREPARED_WORDS;
+            words[first..].fill(POISON);
+        }
     }
 }
 

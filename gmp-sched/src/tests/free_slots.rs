@@ -134,3 +134,18 @@ proptest! {
         THREADS.run_with(1, move |scheduler| check(scheduler, &steps));
     }
 }
+
+/// While the main G waits, each G that begins gets the stack of a dead G, and that slot gets the fresh stack, which must
+/// still be poisoned. With the feature `control-words`, the preparation of a context writes to the stack.
+#[test]
+fn fresh_stack_of_a_free_slot_is_poisoned() {
+    crate::native::poison_dead_stacks();
+    THREADS.run(1, || {
+        for _ in 0..3 {
+            let gs: Vec<_> = (0..8).map(|_| crate::native::go(|| ())).collect();
+            gs.into_iter().for_each(|g| g.join().unwrap());
+            // The free list is not empty now, and the new G has not begun when main waits for it.
+            crate::native::go(crate::native::yield_now).join().unwrap();
+        }
+    });
+}
