@@ -95,7 +95,9 @@ impl<T: Send> Sender<T, Native> {
     ///
     /// # Panics
     ///
-    /// There is no memory or thread for the wait.
+    /// - There is no memory or thread for the wait.
+    /// - The channel belongs to a [bubble](crate#features), and the call has to wait although the caller is not a G that
+    ///   could wait by itself. Outside of a call of [`blocking`](super::blocking), a G of the bubble waits by itself.
     #[track_caller]
     pub fn blocking_send(&self, value: T) -> Result<(), SendError<T>> {
         if is_goroutine() {
@@ -136,7 +138,9 @@ impl<T: Send> Receiver<T, Native> {
     ///
     /// # Panics
     ///
-    /// There is no memory or thread for the wait.
+    /// - There is no memory or thread for the wait.
+    /// - The channel belongs to a [bubble](crate#features), and the call has to wait although the caller is not a G that
+    ///   could wait by itself. Outside of a call of [`blocking`](super::blocking), a G of the bubble waits by itself.
     #[track_caller]
     pub fn blocking_recv(&self) -> Result<T, RecvError> {
         if is_goroutine() {

@@ -101,8 +101,9 @@ impl Threads {
     }
 
     /// Runs `main` as the main G of a scheduler with `processors` Ps, and returns its result. Gs that have not ended
-    /// when `main` returns are left behind: a running or runnable G continues until it waits, and a waiting G may wait
-    /// forever. Blocks the calling thread.
+    /// when `main` returns are left behind: a running G continues until it waits, and other Gs may wait forever. The same
+    /// holds for a [`Timer`](super::Timer) or delayed function that one of the Gs has set, even if a G of another
+    /// scheduler waits for it. Blocks the calling thread.
     ///
     /// # Panics
     ///
