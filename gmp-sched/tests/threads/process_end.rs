@@ -8,7 +8,9 @@ use std::io;
 use std::net::ToSocketAddrs;
 use std::panic;
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+#[cfg(feature = "synctest")]
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -287,6 +289,7 @@ fn blocking_calls_beyond_the_limit_wait_in_order() {
 
 /// A G of a bubble waits until it may make a blocking call. This wait is not durable, because a call outside of the bubble
 /// ends it. So the end of that call does not panic, and no deadlock of the bubble is reported.
+#[cfg(feature = "synctest")]
 #[test]
 fn bubble_waits_for_a_blocking_call_outside_of_it() {
     let ended = in_child("bubble_waits_for_a_blocking_call_outside_of_it", || {

@@ -99,9 +99,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/syscall.rs",
         "a G that was asked to stop during a system call continues after the call",
-        "            if has_to_stop(scheduler) || gives_way_to_others(scheduler, processor) {",
-        "            let _ = (has_to_stop::<Plat>, gives_way_to_others::<Plat>, scheduler, processor);
-            if false {",
+        "        if (has_to_stop(scheduler) || gives_way_to_others(scheduler, processor)) && !has_to_stay {",
+        "        let _ = (has_to_stop::<Plat>, gives_way_to_others::<Plat>, scheduler, processor, has_to_stay);
+        if false {",
         Simulation("composition", "stop_request_during_a_system_call_takes_effect_at_its_end", ONE),
     ),
     mutant(

@@ -1,6 +1,6 @@
 //! Mutants of Gs that are locked to their Ms.
 
-use super::Catcher::Model;
+use super::Catcher::{Model, Test};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -43,5 +43,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
             processor.advance_tick();",
         "            processor.advance_tick();",
         Model("locked::locked_g_that_yields_is_found_by_another_m"),
+    ),
+    mutant(
+        "engine/lock_os_thread.rs",
+        "a G undoes the lock of another G",
+        ".is_some_and(|me| core::ptr::eq(me, goroutine) && me.id() == id)",
+        ".is_some_and(|me| core::ptr::eq(me, goroutine) || me.id() != id)",
+        Test("threads/stop_the_world", "g_cannot_be_unlocked_by_the_lock_of_another_g"),
+    ),
+    mutant(
+        "engine/syscall.rs",
+        "a G with a section from a system call continues on another thread",
+        "            if has_to_stay {
+                stay_on(machine);
+            }",
+        "",
+        Test("reports/sections", "g_with_a_section_from_a_blocking_call_stays_on_its_thread"),
     ),
 ];

@@ -24,7 +24,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/sync/semaphore.rs",
         "a G is queued for a permit before the check that it may wait",
-        "        let blocking = Blocking::<Plat>::new(WaitReason::SemAcquire, limit);",
+        "        let blocking = Blocking::<Plat>::new(reason, limit);",
         "        let me = Pinned::<Plat>::of_scheduler().try_machine().and_then(|machine| machine.current_goroutine());
         if let Some(me) = me {
             let queue = self.queue.lock();
@@ -32,7 +32,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             me.waiter.outcome.store(permits as usize, Ordering::Relaxed);
             queue.push_back(&me.waiter);
         }
-        let blocking = Blocking::<Plat>::new(WaitReason::SemAcquire, limit);
+        let blocking = Blocking::<Plat>::new(reason, limit);
         if let Some(me) = me {
             self.queue.lock().remove(&me.waiter);
         }",

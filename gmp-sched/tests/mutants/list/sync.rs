@@ -1,6 +1,6 @@
 //! Mutants of locks and the other primitives of `sync`.
 
-use super::Catcher::{Model, Simulation, Test};
+use super::Catcher::{Model, Properties, Simulation, Test};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -215,5 +215,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        self.word.load(Ordering::Acquire) < ONE || self.wait_slow(limit)",
         "        self.word.load(Ordering::Relaxed) < ONE || self.wait_slow(limit)",
         Model("sync::effects_of_tasks_are_seen_by_waiters_of_a_wait_group"),
+    ),
+    mutant(
+        "library/sync/rwlock/mod.rs",
+        "an upgradable reader is downgraded although there are too many readers",
+        "        if !self.readers.admit::<Plat>(slot) {
+            self.writers.release();
+            readers::too_many();
+        }",
+        "        let _ = self.readers.admit::<Plat>(slot);",
+        Properties("downgrade_is_refused_when_there_are_too_many_readers"),
+    ),
+    mutant(
+        "library/sync/blocking.rs",
+        "a wait that is not durable may not be ended from outside of the bubble",
+        "goroutine.wait_reason().is_durable() && BubbleRef::of(goroutine).is_foreign();",
+        "BubbleRef::of(goroutine).is_foreign();",
+        Test("threads/process_end", "bubble_waits_for_a_blocking_call_outside_of_it"),
     ),
 ];

@@ -167,9 +167,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/syscall.rs",
         "a G whose slice is over continues after a system call",
-        "            if has_to_stop(scheduler) || gives_way_to_others(scheduler, processor) {",
-        "            let _ = (processor, gives_way_to_others::<Plat>);
-            if has_to_stop(scheduler) {",
+        "        if (has_to_stop(scheduler) || gives_way_to_others(scheduler, processor)) && !has_to_stay {",
+        "        let _ = (processor, gives_way_to_others::<Plat>);
+        if has_to_stop(scheduler) && !has_to_stay {",
         Nobody("sysmon finds the P in a system call sooner or later and retakes it, because the slice is over."),
     ),
     mutant(

@@ -283,4 +283,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "",
         Test("threads/synctest", "timers_due_at_the_same_instant_end_a_select_in_random_order"),
     ),
+    mutant(
+        "engine/arm_timers.rs",
+        "a displaced G that another scheduler finds is enqueued there",
+        "            Self::Resume(goroutine) if is_of_caller(pinned, goroutine) => Some(goroutine),",
+        "            Self::Resume(goroutine) if is_of_caller(pinned, goroutine) || pinned.try_machine().is_some() => {
+                Some(goroutine)
+            }",
+        Test("threads/schedulers", "displaced_g_that_another_scheduler_finds_continues_at_home"),
+    ),
 ];
