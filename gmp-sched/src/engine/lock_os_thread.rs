@@ -35,10 +35,9 @@ use crate::platform::{Parking, Pinned, Platform};
 /// Keeps the calling G locked to its M until the same G drops this value. If the G holds several such values, the G is
 /// unlocked when it drops the last one.
 ///
-/// If another G drops the value, which it may find in a thread-local variable, the drop has no effect. If a G leaks such a
-/// value, the G is unlocked when it ends. In Go the thread exits in this case, because the program
-/// may have changed the thread's state in ways that no other G expects. Here the only such state is the thread-local
-/// variables of the host.
+/// If another G drops the value, which it may find in a thread-local variable, the drop has no effect. If a G leaks such
+/// a value, the G is unlocked when it ends. In Go the thread exits in this case, because the program may have changed the
+/// thread's state in ways that no other G expects. Here the only such state is the thread-local variables of the host.
 #[must_use = "the G is unlocked when this is dropped"]
 #[derive(Debug)]
 pub struct LockedThread<Plat: Platform> {

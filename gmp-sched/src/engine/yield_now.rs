@@ -79,6 +79,6 @@ fn yield_to_g0<Plat: Platform>(pinned: Pinned<Plat>) {
 }
 
 /// After this many yields of a G that is alone on its P, the calling M tries once to take a G from another P
-/// ([`take_from_others`]). The reason is that the G may yield in a loop until another G has run. This P may be the only one that can run that other
-/// G; see golang/go#13546.
+/// ([`take_from_others`]). The reason is that the G may yield in a loop until another G has run. This P may be the only
+/// one that can run that other G; see golang/go#13546.
 const LONE_YIELDS: u64 = 64;

@@ -218,7 +218,8 @@ pub(crate) enum Finished<Plat: Platform> {
 pub(crate) fn finished<Plat: Platform>(me: &'static Goroutine<Plat>) -> Finished<Plat> {
     Plat::point(Site::Join);
     // A G that is detached stays so, and most Gs are detached early. This check saves them a locked instruction (2 to 5
-    // ns, see `RunQueue::pop`). Ordering: Acquire, so that what was done with the handle happens before the G drops its result.
+    // ns, see `RunQueue::pop`). Ordering: Acquire, so that what was done with the handle happens before the G drops its
+    // result.
     if me.completion.load(Ordering::Acquire) == DETACHED {
         return Finished::Detached;
     }

@@ -174,19 +174,14 @@ pub(super) mod tests {
 
     use super::{LIMIT, OneCount, Readers};
     use crate::base::atomic::Ordering;
-    use crate::native::{self, Native};
+    use crate::native::{Native, THREADS};
     use crate::sync::RawRwLock;
     use crate::sync::lock_api::{RwLock, RwLockUpgradableReadGuard};
 
     /// Checks that an upgradable reader is not downgraded if there are too many readers, and that it is then unlocked.
     /// Otherwise the count could overflow, and a writer would find no reader. `fill` makes the count of a new lock full.
     pub(in crate::library::sync::rwlock) fn downgrade_is_refused_when<R: Readers>(fill: fn(&R)) {
-        #[expect(
-            unsafe_code,
-            reason = "this test is not within another one, and nothing in it uses thread-local data"
-        )]
-        // SAFETY: see the reason above.
-        unsafe { native::enter() }.run(1, move || {
+        THREADS.run(1, move || {
             let lock = RwLock::<RawRwLock<Native, R>, u32>::new(0);
             #[expect(unsafe_code, reason = "changes the count of readers")]
             // SAFETY: the lock stays free, because only the count of readers is changed.
