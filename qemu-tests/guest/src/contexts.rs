@@ -297,6 +297,18 @@ fn operations_allowed_by_the_table_work() {
 }
 guest_test!(operations_allowed_by_the_table_work, smp = &[1, 2, 8]);
 
+/// A lock is shown without being taken. So the text can be allocated, and it does not matter that the lock is held.
+fn locks_are_shown_without_being_taken() {
+    let (first, second) = (InterruptMutex::new(1), PreemptMutex::new(2));
+    let show = || [format!("{first:?}"), format!("{second:?}")];
+    let free = show();
+    assert_eq!(free, ["InterruptMutex { .. }", "PreemptMutex { .. }"]);
+    let held = second.lock();
+    assert_eq!(show(), free);
+    drop(held);
+}
+guest_test!(locks_are_shown_without_being_taken, smp = &[1]);
+
 /// Several locks are held at the same time. Interrupts stay off until the last of them is released, although the
 /// first one is released first. Otherwise a handler could find a lock held by its own CPU and wait for it forever.
 fn interrupts_stay_off_until_the_last_interrupt_mutex_is_released() {

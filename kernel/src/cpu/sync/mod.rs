@@ -92,12 +92,10 @@ impl<T> InterruptMutex<T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for InterruptMutex<T> {
+/// Does not show the data. With the lock held, neither the data's own `Debug` nor the writer could allocate or block.
+impl<T> fmt::Debug for InterruptMutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.try_lock() {
-            Some(guard) => f.debug_tuple("InterruptMutex").field(&*guard).finish(),
-            None => f.write_str("InterruptMutex(<locked>)"),
-        }
+        f.debug_struct("InterruptMutex").finish_non_exhaustive()
     }
 }
 
@@ -167,9 +165,10 @@ impl<T> PreemptMutex<T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for PreemptMutex<T> {
+/// Does not show the data. With the lock held, neither the data's own `Debug` nor the writer could block.
+impl<T> fmt::Debug for PreemptMutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.mutex.fmt(f)
+        f.debug_struct("PreemptMutex").finish_non_exhaustive()
     }
 }
 
