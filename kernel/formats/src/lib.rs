@@ -14,6 +14,7 @@
 //! - [`in_use`]: memory that the loader's memory map wrongly calls usable.
 //! - [`local_apic`]: the local APIC in its two modes, and its timer in its two modes.
 //! - [`madt`]: the firmware's table of CPUs and interrupt controllers.
+//! - [`memory_map`]: the usable parts of a memory map whose regions overlap.
 //! - [`other_cpus`]: which CPUs are started, and which of them may enter the kernel.
 //! - [`pin_series`]: for how long a CPU had preemption off.
 //! - [`soft_off`]: how to turn the computer off by ACPI.
@@ -30,6 +31,7 @@ pub mod fixed_point;
 pub mod in_use;
 pub mod local_apic;
 pub mod madt;
+pub mod memory_map;
 pub mod other_cpus;
 pub mod pin_series;
 pub mod soft_off;

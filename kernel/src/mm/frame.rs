@@ -40,6 +40,7 @@ use core::slice;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use bootloader_api::info::{MemoryRegion, MemoryRegionKind};
+use kernel_formats::memory_map::usable_parts;
 use x86_64::structures::paging::{FrameAllocator, PhysFrame, Size4KiB};
 
 use super::address::{PAGE_SIZE, PHYSICAL_MAP_BYTES, PHYSICAL_OFFSET, PhysAddr, VirtAddr, physical_to_virtual};
@@ -264,12 +265,13 @@ fn index(frame: FrameNumber) -> usize {
     frame.get() as usize
 }
 
-/// Returns the usable frames of `regions` between two addresses. Each item consists of the first frame and the number
-/// of frames of one region.
+/// Returns the usable frames of `regions` between two addresses, each frame once. Each item consists of the first frame
+/// and the number of frames of a region, or of a part of a region that overlaps others.
 fn usable(regions: &[MemoryRegion], from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> {
-    regions.iter().filter(|region| region.kind == MemoryRegionKind::Usable).filter_map(move |region| {
-        let first = region.start.max(from).div_ceil(PAGE_SIZE as u64);
-        let end = region.end.min(to) / PAGE_SIZE as u64;
+    let region_of = |region: &MemoryRegion| (region.start..region.end, region.kind == MemoryRegionKind::Usable);
+    usable_parts(regions, region_of).filter_map(move |part| {
+        let first = part.start.max(from).div_ceil(PAGE_SIZE as u64);
+        let end = part.end.min(to) / PAGE_SIZE as u64;
         (first < end).then(|| (first, end - first))
     })
 }
