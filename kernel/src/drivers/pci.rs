@@ -163,6 +163,9 @@ impl Registers {
     }
 }
 
+/// The number of BARs of a function.
+const BARS: u8 = 6;
+
 /// The largest number of BARs that can be mapped. A virtio device has two, so this is enough for 32 virtio devices.
 const MAX_MAPPED: usize = 64;
 
@@ -175,6 +178,10 @@ static MAPPED: InterruptMutex<heapless::Vec<Registers, MAX_MAPPED>> = InterruptM
 /// If the device has no such BAR, or if the BAR describes I/O ports or has no valid address. Also if the BAR cannot be
 /// mapped, because memory is exhausted or too many BARs have been mapped.
 pub(crate) fn map_bar(root: &mut Root, function: DeviceFunction, index: u8) -> Result<Registers, PciError> {
+    // A capability may contain any number. `bar_info` would compute the address of another register from it.
+    if index >= BARS {
+        return Err(PciError::NoRegisters);
+    }
     let bar = root.bar_info(function, index).ok().flatten().ok_or(PciError::NoRegisters)?;
     let (address, bytes) = bar.memory_address_size().ok_or(PciError::Ports)?;
     if address == 0 {

@@ -34,6 +34,9 @@ pub(crate) struct DiskMemory {
 
 /// Returns what the memory of a device is for, according to the words at its start. Returns `None` if they are unknown.
 fn purpose(memory: Registers) -> Option<Purpose> {
+    if memory.bytes() < 3 * size_of::<u64>() {
+        return None;
+    }
     let word = |index: usize| memory.read::<u64>(index * size_of::<u64>());
     match memory_disk::Header::parse([word(0), word(1), word(2)]) {
         Some(header) => Some(Purpose::Disk(header)),

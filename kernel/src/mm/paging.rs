@@ -205,8 +205,14 @@ pub(super) fn map_repeatedly(frame: PhysFrame, pages: usize) -> Result<VirtAddr,
 }
 
 /// Takes `length` bytes of the window for devices, a multiple of the page size, and stores the page table entry
-/// `entry_of(index)` for each page. Returns the address of the first page.
+/// `entry_of(index)` for each page. Returns the address of the first page. Refuses a length whose page tables would take
+/// more than a quarter of the free memory.
 fn map_in_device_window(length: u64, entry_of: impl Fn(u64) -> u64) -> Result<VirtAddr, OutOfMemory> {
+    // A device may report a size that is far too large, and page tables are never freed.
+    const TABLE_ENTRIES: u64 = 512;
+    if length / PAGE_SIZE as u64 / TABLE_ENTRIES > frame::free_frames() as u64 / 4 {
+        return Err(OutOfMemory);
+    }
     let room = |start: u64| start.checked_add(length).filter(|&end| end <= DEVICES + WINDOW_BYTES);
     let start = NEXT_DEVICE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).map_err(|_| OutOfMemory)?;
     for index in 0..length / PAGE_SIZE as u64 {
