@@ -6,6 +6,7 @@ use spin::Once;
 
 use crate::arch::x86_64::apic;
 use crate::arch::x86_64::interrupts::{self, Vector};
+use crate::cpu::percpu::PreemptGuard;
 use crate::cpu::{contexts, percpu};
 use crate::sched::platform::{Kernel, scheduler};
 
@@ -23,7 +24,12 @@ static VECTOR: Once<Option<Vector>> = Once::new();
 /// interrupt handler calls this function. The reason is that the first call allocates the vector. If a handler
 /// interrupted it, the handler would wait for ever for the vector.
 pub fn interrupt() {
-    match VECTOR.call_once(|| interrupts::allocate("self-interrupt", raise, 0).ok()) {
+    let vector = {
+        // If a G were preempted in `call_once`, another one that has preemption off would wait for ever on its CPU.
+        let _preempt = PreemptGuard::new();
+        VECTOR.call_once(|| interrupts::allocate("self-interrupt", raise, 0).ok())
+    };
+    match vector {
         Some(vector) => apic::send(percpu::current(), *vector),
         None => raise(0),
     }

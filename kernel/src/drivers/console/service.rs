@@ -35,11 +35,14 @@ pub(crate) fn serve(service: Service, inspect: fn()) {
         timed::init();
         received::enable(inspect);
         locked(|console| console.has_interrupt = true);
-    } else if port::is_there() {
+    } else {
         // The store comes first, because the release of the console's lock by the message then makes the timer send
-        // what is left of the boot's output.
+        // what is left of the boot's output. If there is no port, the timer drops the output when a virtio console has
+        // failed. Otherwise Gs would wait for ever for room in the ring.
         IS_POLLED.store(true, Ordering::Relaxed);
-        log::warn!("the console has no interrupt: no input, and slow output");
+        if port::is_there() {
+            log::warn!("the console has no interrupt: no input, and slow output");
+        }
     }
 }
 
