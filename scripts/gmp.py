@@ -113,13 +113,12 @@ def place(pc):
 def frames(context):
     """Yields the program counters of a saved context, whose words are those of `SavedContext`. If the context has begun, its
     RBX and RBP are on its stack."""
-    stack_pointer, goes_on, goes_on_later, entry = (word(context + 8 * index) for index in range(4))
+    stack_pointer, goes_on, goes_on_later = (word(context + 8 * index) for index in range(3))
     if function(goes_on).startswith("gmp_sched::context::x86_64::detour"):
         goes_on = goes_on_later
-    if function(goes_on) == "gmp_sched::context::x86_64::start":
-        yield entry
-        return
     yield goes_on
+    if function(goes_on) == "gmp_sched::context::x86_64::start":
+        return
     frame = word(stack_pointer + 8)
     for _ in range(MOST_FRAMES):
         if not frame or frame % 8:

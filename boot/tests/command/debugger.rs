@@ -59,7 +59,7 @@ fn gdb_lists_goroutines_and_their_backtraces() {
         "[running] on M",
         "outside::nap (",
         "goroutine 17 [runnable] created by goroutine 1\n#0  ",
-        " gmp_sched::lifecycle::closure::run (",
+        " gmp_sched::context::x86_64::start",
         "no goroutine 18 is alive",
     ] {
         assert!(printed.contains(line), "{line:?} is not in\n{printed}");

@@ -91,9 +91,9 @@ impl Backtrace {
 /// The largest number of frames in the backtrace of a G that does not run.
 const MAX_PLACE_FRAMES: usize = 32;
 
-/// The number of frames at the outer end of each G's stack that belong to the scheduler. They are the frames of the
-/// context's entry and of the function that completes the first switch to the G.
-const ENTRY_FRAMES: usize = 2;
+/// The number of frames at the outer end of each G's stack that belong to the scheduler alone: that of the first
+/// instructions of a context. (The next frame is that of `Start::run`, into which the closure may be inlined.)
+const ENTRY_FRAMES: usize = 1;
 
 /// Returns the backtrace of a G that does not run: the address at which the G will continue, and the calls that led
 /// there. The result is empty if the G runs or has not begun.
