@@ -22,6 +22,7 @@ pub(crate) fn reuse_stack<Plat: Platform>(processor: &Processor<Plat>, next: &Go
         && let Some(dead) = processor.free.last()
     {
         exchange(dead, next);
+        repair_poison(dead);
     }
 }
 
@@ -63,5 +64,4 @@ fn exchange<Plat: Platform>(dead: &Goroutine<Plat>, next: &Goroutine<Plat>) {
     unsafe {
         context::relocate(&next.context, used);
     }
-    repair_poison(dead);
 }
