@@ -34,6 +34,7 @@ enum Place {
     Nowhere,
     Local(usize),
     Global,
+    Locked,
 }
 
 /// All run queues.
@@ -43,6 +44,10 @@ pub struct Queues {
     pub processors: Vec<Local>,
     /// The global queue, the first G first.
     pub global: VecDeque<usize>,
+    /// The runnable Gs that are locked to their Ms, the first one first.
+    pub locked: VecDeque<usize>,
+    /// Whether each G is locked to its M.
+    is_locked: Vec<bool>,
     /// The place of each G.
     places: Vec<Place>,
 }
@@ -54,6 +59,8 @@ impl Queues {
         Self {
             processors: vec![Local::default(); trace.processors() as usize],
             global: VecDeque::new(),
+            locked: VecDeque::new(),
+            is_locked: vec![false; trace.goroutines().len()],
             places: vec![Place::Nowhere; trace.goroutines().len()],
         }
     }
@@ -97,8 +104,9 @@ impl Queues {
             }
             (EventKind::Preempt, Some(on), Some(g)) => {
                 self.processors[on].runs = None;
-                // A G whose slice is over goes to the global queue. The event `GlobalPut` records that.
-                if entry.detail != PreemptReason::Slice as u64 {
+                // A G whose slice is over goes to the global queue. The event `GlobalPut` records that. A G that is
+                // preempted in turn goes among the due timers.
+                if ![PreemptReason::Slice as u64, PreemptReason::InTurn as u64].contains(&entry.detail) {
                     self.put_next(on, g);
                 }
             }
@@ -117,6 +125,19 @@ impl Queues {
                 let taken: Vec<_> = self.global.drain(..taken).collect();
                 taken.into_iter().for_each(|g| self.put_local(on, g));
             }
+            (EventKind::Retire, Some(on), _) => {
+                let Local { next, ring, .. } = std::mem::take(&mut self.processors[on]);
+                let moved = next.into_iter().chain(ring).inspect(|&g| self.places[g] = Place::Global);
+                let moved: VecDeque<_> = moved.chain(std::mem::take(&mut self.global)).collect();
+                self.global = moved;
+            }
+            (EventKind::Kick, Some(on), Some(g)) => {
+                self.remove(g);
+                self.put_local(on, g);
+            }
+            (EventKind::TimerPut, _, Some(g)) => self.remove(g),
+            (EventKind::LockThread, _, Some(g)) => self.is_locked[g] = true,
+            (EventKind::UnlockThread, _, Some(g)) => self.is_locked[g] = false,
             (EventKind::Overflow, Some(on), _) => {
                 let ring = &mut self.processors[on].ring;
                 let moved = (entry.detail as usize).min(ring.len());
@@ -135,18 +156,35 @@ impl Queues {
         }
     }
 
+    // A G that is locked to its M goes to no queue of a P and not to the global queue, but to the list of locked Gs.
+
     fn put_local(&mut self, on: usize, g: usize) {
+        if self.is_locked[g] {
+            return self.put_locked(g);
+        }
         self.places[g] = Place::Local(on);
         self.processors[on].ring.push_back(g);
     }
 
+    fn put_locked(&mut self, g: usize) {
+        self.remove(g);
+        self.places[g] = Place::Locked;
+        self.locked.push_back(g);
+    }
+
     fn put_global(&mut self, g: usize) {
+        if self.is_locked[g] {
+            return self.put_locked(g);
+        }
         self.places[g] = Place::Global;
         self.global.push_back(g);
     }
 
     /// Puts a G into `runnext`. The G that was there goes to the tail of the ring.
     fn put_next(&mut self, on: usize, g: usize) {
+        if self.is_locked[g] {
+            return self.put_locked(g);
+        }
         self.places[g] = Place::Local(on);
         let local = &mut self.processors[on];
         local.ring.extend(local.next.replace(g));
@@ -160,6 +198,7 @@ impl Queues {
         match std::mem::replace(&mut self.places[g], Place::Nowhere) {
             Place::Nowhere => {}
             Place::Global => take(&mut self.global),
+            Place::Locked => take(&mut self.locked),
             Place::Local(on) if self.processors[on].next == Some(g) => self.processors[on].next = None,
             Place::Local(on) => take(&mut self.processors[on].ring),
         }

@@ -150,7 +150,7 @@ impl Replay<'_> {
                     self.goroutines[stolen].stolen = Some((when, entry.detail as u32));
                 }
             }
-            (EventKind::Idle, _) => self.release(on, when, Activity::Idle),
+            (EventKind::Idle | EventKind::Retire, _) => self.release(on, when, Activity::Idle),
             (EventKind::Stop, _) => self.release(on, when, Activity::Stopped),
             (EventKind::Busy, _) => {
                 self.change(on, when, Activity::Schedule, End::Other("an M takes the P"));
@@ -336,6 +336,7 @@ fn preemption(detail: u64) -> &'static str {
     match detail {
         detail if detail == PreemptReason::WorldStop as u64 => "is preempted: the world stops",
         detail if detail == PreemptReason::Timer as u64 => "is preempted: a timer is due",
+        detail if detail == PreemptReason::InTurn as u64 => "is preempted: another timer is due, too",
         detail if detail == PreemptReason::Device as u64 => "is preempted: a device is ready",
         _ => "is preempted: its slice is over",
     }

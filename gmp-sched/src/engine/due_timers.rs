@@ -24,7 +24,7 @@ use core::time::Duration;
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
-use crate::engine::enqueue::put_last;
+use crate::engine::enqueue::put_next_last;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
@@ -67,10 +67,8 @@ pub(crate) fn next_due<Plat: Platform>(
 fn end_batch<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>, now: Instant) {
     processor.slice.undisturbed_since.store(now.as_nanos(), Ordering::Relaxed);
     processor.due_batch_tick.store(processor.tick().wrapping_sub(1), Ordering::Relaxed);
-    if processor.queue.next().is_some_and(|next| !processor.is_displaced(next))
-        && let Some(next) = processor.queue.pop_next()
-    {
-        put_last(pinned.machine().scheduler(), processor, next);
+    if processor.queue.next().is_some_and(|next| !processor.is_displaced(next)) {
+        put_next_last(pinned.machine().scheduler(), processor);
     }
 }
 

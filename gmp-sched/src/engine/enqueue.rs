@@ -80,6 +80,18 @@ pub(crate) fn put_last<Plat: Platform>(
     }
 }
 
+/// Moves the G in `runnext`, if there is one, to the tail of the ring, so that it does not inherit the current slice.
+/// Returns whether there was one.
+pub(crate) fn put_next_last<Plat: Platform>(
+    scheduler: &'static Scheduler<Plat>,
+    processor: &'static Processor<Plat>,
+) -> bool {
+    let Some(next) = processor.queue.pop_next() else { return false };
+    processor.tracer.note::<Plat>(EventKind::Kick, Some(next.id()), 0);
+    put_last(scheduler, processor, next);
+    true
+}
+
 /// Called when the ring is full: moves half of it and `goroutine` to the global queue, in one critical section. Go:
 /// `runqputslow`.
 #[cold]

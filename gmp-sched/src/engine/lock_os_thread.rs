@@ -31,6 +31,7 @@ use crate::entities::scheduler::Scheduler;
 use crate::entities::shared::Shared;
 use crate::entities::status::Status;
 use crate::platform::{Parking, Pinned, Platform};
+use crate::record::trace::EventKind;
 
 /// Keeps the calling G locked to its M until the same G drops this value. If the G holds several such values, the G is
 /// unlocked when it drops the last one.
@@ -124,6 +125,7 @@ impl<Plat: Platform> Machine<Plat> {
             self.scheduler().secure_successor()?;
             me.set_locked_machine(Some(self));
             self.locked.goroutine.store(Some(me), Ordering::Relaxed);
+            self.note_lock(EventKind::LockThread, me);
             if let Some(processor) = self.processor() {
                 processor.request_slow_pick();
             }
@@ -170,7 +172,16 @@ impl<Plat: Platform> Machine<Plat> {
         self.locked.goroutine.store(None, Ordering::Relaxed);
         self.locked.depth.store(0, Ordering::Relaxed);
         self.locked.unwinds.store(false, Ordering::Relaxed);
+        self.note_lock(EventKind::UnlockThread, goroutine);
         self.scheduler().shared.lock().blocked_machines -= 1;
+    }
+
+    fn note_lock(&self, kind: EventKind, goroutine: &'static Goroutine<Plat>) {
+        let number = self.id().get().into();
+        match self.processor() {
+            Some(processor) => processor.tracer.note::<Plat>(kind, Some(goroutine.id()), number),
+            None => self.scheduler().note_outside(kind, goroutine, number),
+        }
     }
 
     /// Makes this M the holder of `processor`.

@@ -204,6 +204,8 @@ fn displace_for_events<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned
         return pinned;
     }
     if me.is_locked() {
+        let reason = if is_ready { PreemptReason::Device } else { PreemptReason::Timer };
+        processor.tracer.note::<Plat>(EventKind::Preempt, Some(me.id()), reason as u64);
         // The M of this G runs no other G, so g0 hands the P to another M.
         return leave(pinned, machine, me, None, requeue_global);
     }
@@ -211,13 +213,16 @@ fn displace_for_events<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned
     await_next(&pinned, processor, now);
     let Some((next, event)) = picked else { return pinned };
     processor.counters.displacements.add(1);
-    let reason = if event == Event::Timer { PreemptReason::Timer } else { PreemptReason::Device };
-    processor.tracer.note::<Plat>(EventKind::Preempt, Some(me.id()), reason as u64);
     let is_own_slice = processor.slice.displace(me, processor.tick(), now);
     // The displaced G may itself have displaced another G. If it now gives way to a due timer, its own timer is armed
     // again, so that it runs in the order of the times of the due timers. The displaced G goes to `runnext` instead if
     // it gives way to a device, or if its timer is still armed for an earlier wait that ended before the deadline.
-    let is_among_timers = !is_own_slice && event == Event::Timer && !me.timer.is_armed();
-    let requeue = if is_among_timers { requeue_due } else { requeue_next };
-    leave(pinned, machine, me, Some(next), requeue)
+    let is_in_turn = !is_own_slice && event == Event::Timer && !me.timer.is_armed();
+    let reason = match event {
+        Event::Timer if is_in_turn => PreemptReason::InTurn,
+        Event::Timer => PreemptReason::Timer,
+        Event::Device => PreemptReason::Device,
+    };
+    processor.tracer.note::<Plat>(EventKind::Preempt, Some(me.id()), reason as u64);
+    leave(pinned, machine, me, Some(next), if is_in_turn { requeue_due } else { requeue_next })
 }

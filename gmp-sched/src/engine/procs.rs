@@ -19,6 +19,7 @@ use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::shared::Shared;
 use crate::platform::{Pinned, Platform};
+use crate::record::trace::EventKind;
 
 /// Why the number of Ps was not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +29,8 @@ pub enum ProcsError {
         /// The highest number allowed.
         limit: usize,
     },
-    /// Another M is needed, but there is no memory or no thread for that M.
+    /// Another M is needed, but there is no memory or no thread for that M. Or there is no memory for a P's track of a
+    /// trace that is being taken.
     OutOfResources,
 }
 
@@ -58,8 +60,8 @@ impl core::error::Error for ProcsError {}
 ///
 /// # Errors
 ///
-/// `procs` is 0 or above the limit chosen when the scheduler was created, or an M for a P cannot be created. In these
-/// cases the number of Ps stays the same.
+/// `procs` is 0 or above the limit chosen when the scheduler was created, or an M for a P cannot be created. Or a trace
+/// is being taken, and there is no memory for the track of a P. In these cases the number of Ps stays the same.
 ///
 /// # Panics
 ///
@@ -77,7 +79,7 @@ pub fn set_procs<Plat: Platform>(procs: usize) -> Result<usize, ProcsError> {
     if procs == old {
         return Ok(old);
     }
-    if let Err(error) = scheduler.secure_machines(old.max(procs)) {
+    if let Err(error) = scheduler.trace_also(procs).and_then(|()| scheduler.secure_machines(old.max(procs))) {
         scheduler.want_machines(old);
         return Err(error.into());
     }
@@ -160,6 +162,7 @@ impl<Plat: Platform> Shared<Plat> {
     fn forget_caller(&mut self, processor: &'static Processor<Plat>) {
         if processor.status() == ProcessorStatus::StoppedInSyscall {
             self.blocked_machines += 1;
+            processor.tracer.note::<Plat>(EventKind::Retake, None, 0);
         }
     }
 }
@@ -177,6 +180,8 @@ impl<Plat: Platform> Scheduler<Plat> {
         processor.status.set(ProcessorStatus::Dead);
         let runnable = iter::from_fn(|| processor.queue.pop(true).map(|(goroutine, _)| goroutine));
         self.put_global_first(shared, runnable);
+        // The world is stopped, so no M holds the P, and this M may write on its track.
+        processor.tracer.note::<Plat>(EventKind::Retire, None, 0);
         successor.timers.adopt(&processor.timers);
         free_slots::spill(self, processor);
     }

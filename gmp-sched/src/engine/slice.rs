@@ -22,13 +22,14 @@
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
-use crate::engine::enqueue::put_last;
+use crate::engine::enqueue::{put_last, put_next_last};
 use crate::engine::steal::steal_at_once;
 use crate::entities::current_slice::NONE;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
+use crate::record::trace::EventKind;
 
 impl<Plat: Platform> Processor<Plat> {
     /// Ends the current slice if it has lasted too long. `running` is the G that runs in that slice, if known.
@@ -94,9 +95,7 @@ impl<Plat: Platform> Processor<Plat> {
         if self.queue.next().is_some() && self.slice.prolong(tick, now) {
             self.slice.owner.store(None, Ordering::Relaxed);
         } else {
-            if let Some(next) = self.queue.pop_next() {
-                put_last(scheduler, self, next);
-            }
+            put_next_last(scheduler, self);
             // The next pick from a queue advances the tick.
             self.slice.begin(tick + 1, now);
         }
@@ -156,10 +155,10 @@ fn put_runnext_last<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static P
     if processor.queue_length() == 0
         && let Some(stolen) = steal_at_once(pinned, processor)
     {
+        processor.tracer.note::<Plat>(EventKind::Kick, Some(stolen.id()), 0);
         put_last(scheduler, processor, stolen);
     }
-    if let Some(next) = processor.queue.pop_next() {
+    if put_next_last(scheduler, processor) {
         processor.counters.preemptions.add(1);
-        put_last(scheduler, processor, next);
     }
 }

@@ -98,7 +98,10 @@ pub(crate) fn requeue<Plat: Platform>(
         }
         let displaced = displace(machine);
         match displaced {
-            Some(processor) => put_among_due_timers(processor, goroutine),
+            Some(processor) => {
+                scheduler.note_outside(EventKind::TimerPut, goroutine, processor.id().get().into());
+                put_among_due_timers(processor, goroutine);
+            }
             None => scheduler.put_global_one(&mut shared, goroutine),
         }
         match machine.processor() {

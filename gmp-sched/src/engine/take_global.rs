@@ -42,7 +42,11 @@ pub(crate) fn take_global_batch<Plat: Platform>(
     }
     let mut shared = scheduler.shared.lock();
     let Some(first) = shared.global.pop_front() else {
-        return scheduler.take_locked(&mut shared).inspect(|_| processor.advance_tick());
+        let locked = scheduler.take_locked(&mut shared)?;
+        drop(shared);
+        processor.advance_tick();
+        processor.tracer.note::<Plat>(EventKind::GlobalTake, Some(locked.id()), 1);
+        return Some(locked);
     };
     let rest = shared.global.len();
     let share = (RING_CAPACITY / 2 - 1).min((rest + 1) / scheduler.procs()).min(rest);

@@ -26,7 +26,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     /// Starts to record events, and keeps the last `capacity` events of each track. There is a track for each P, for
     /// each CPU if the platform has CPUs, and one for all callers without a P. If a trace was taken before in the same
     /// run of the scheduler, its rings are used again, with the capacity that they already have. The rings are never
-    /// freed.
+    /// freed. A P that [`set_procs`](crate::procs::set_procs) adds during the trace gets a track, too.
     ///
     /// While a trace is taken, operations take longer, and every pick is a slow one. The next G is chosen by the same
     /// rules.
@@ -73,17 +73,10 @@ impl<Plat: Platform> Scheduler<Plat> {
         Ok(())
     }
 
-    /// Makes a ring for each track that has none.
+    /// Makes a ring for each track in use that has none.
     fn make_rings(&'static self, capacity: usize) -> Result<(), OutOfResources> {
-        for (track, tracer) in self.tracers() {
-            tracer.forget_last_run(capacity);
-            if tracer.ring.load(Ordering::Acquire).is_none() {
-                // If another G has stored its ring first, the track uses that ring, and the ring made here is leaked.
-                let ring = Some(Ring::allocate(track, capacity)?);
-                tracer.ring.replace(None, ring, Ordering::AcqRel, Ordering::Relaxed);
-            }
-        }
-        Ok(())
+        self.tracers().for_each(|(_, tracer)| tracer.forget_last_run(capacity));
+        self.tracers_in_use().try_for_each(|(track, tracer)| tracer.make_ring(track, capacity))
     }
 
     /// Like [`start_trace`](Self::start_trace), but the rings are in `memory`, which another program may read meanwhile
@@ -145,9 +138,10 @@ impl<Plat: Platform> Scheduler<Plat> {
     #[track_caller]
     fn make_rings_in(&'static self, memory: &'static [AtomicU64]) -> Result<(), OutOfResources> {
         let (header, mut rest) = memory.split_at_checked(memory::HEADER_WORDS).expect("the memory has a header");
-        let unit = rest.len() / self.tracers().map(|(track, _)| weight(track)).sum::<usize>();
+        let unit = rest.len() / self.tracers_in_use().map(|(track, _)| weight(track)).sum::<usize>();
+        self.tracers().for_each(|(_, tracer)| tracer.ring.store(None, Ordering::Relaxed));
         let mut rings = 0;
-        for (track, tracer) in self.tracers() {
+        for (track, tracer) in self.tracers_in_use() {
             let (part, others) = rest.split_at(unit * weight(track));
             tracer.ring.store(Some(Ring::over(track, part, Some(Until::of(header)))?), Ordering::Release);
             rest = others;
@@ -163,19 +157,14 @@ impl<Plat: Platform> Scheduler<Plat> {
     /// Starts to record events in the rings of all tracks that have one.
     fn begin_trace(&'static self, extent: Extent, records_call_stacks: bool) {
         let pinned = Pinned::<Plat>::of_scheduler();
-        for (_, tracer) in self.tracers() {
-            let ring = tracer.ring.load(Ordering::Acquire);
-            if let Some(ring) = ring {
-                ring.restart();
-                // If another program reads a profile in shared memory, that program needs the call stacks even while
-                // this program takes a trace without call stacks.
-                ring.record_call_stacks(records_call_stacks || ring.is_shared() && ring.records_call_stacks());
-            }
-            // Ordering: Release publishes the ring to the writers. Partner: the Acquire in `note`.
-            tracer.active.store(ring, Ordering::Release);
-        }
-        for processor in self.processors() {
+        self.tracers().for_each(|(_, tracer)| tracer.begin(records_call_stacks));
+        for processor in self.processors_ever().iter().filter(|processor| processor.tracer.is_on()) {
             self.sample(processor, extent);
+        }
+        for machine in self.machines() {
+            if let Some(goroutine) = machine.locked_goroutine() {
+                self.note_outside(EventKind::LockThread, goroutine, machine.id().get().into());
+            }
         }
         // Records that the caller runs, because it began to run before the trace.
         if let Some(machine) = pinned.try_machine().filter(|machine| core::ptr::eq(machine.scheduler(), self))
@@ -194,7 +183,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         if self.outside.tracer.active.load(Ordering::Acquire).is_some_and(is_shared) {
             return;
         }
-        for processor in self.processors() {
+        for processor in self.processors_ever() {
             self.sample(processor, Extent::Some);
         }
         for (_, tracer) in self.tracers() {
@@ -202,15 +191,36 @@ impl<Plat: Platform> Scheduler<Plat> {
         }
     }
 
+    /// If a trace is being taken, includes the first `procs` Ps, some of which are about to be taken into use. In shared
+    /// memory there is no room for further rings.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for the rings. Some of the Ps may be included nevertheless, which is harmless.
+    pub(crate) fn trace_also(&'static self, procs: usize) -> Result<(), OutOfResources> {
+        let traced = &self.processors()[0];
+        let ring = traced.tracer.active.load(Ordering::Acquire);
+        let Some(ring) = ring.filter(|ring| !ring.is_shared()) else { return Ok(()) };
+        for processor in self.processors_ever().iter().take(procs).filter(|processor| !processor.tracer.is_on()) {
+            processor.tracer.forget_last_run(ring.capacity());
+            processor.tracer.make_ring(track_of(processor), ring.capacity())?;
+            processor.tracer.begin(ring.records_call_stacks());
+            self.sample(processor, traced.sampler.extent());
+        }
+        Ok(())
+    }
+
     /// Returns the last events of each track since the trace was started, and how many older events were lost. There
-    /// are no events if no trace was ever started. The tracks are in the order of [`Track`]. Allocates.
+    /// are no events if no trace was ever started. The tracks are in the order of [`Track`]. A P that is no longer in
+    /// use has a track if it was in use during the trace. Allocates.
     #[must_use]
     pub fn traces(&'static self) -> Vec<TrackTrace> {
         let read = |(track, tracer): (Track, &Tracer)| {
             let (events, lost) = tracer.ring.load(Ordering::Acquire).map_or_else(Default::default, Ring::read);
             TrackTrace { track, events, lost }
         };
-        self.tracers().map(read).collect()
+        let is_in_use = |track| !matches!(track, Track::Processor(number) if number as usize >= self.procs());
+        self.tracers().map(read).filter(|trace| is_in_use(trace.track) || !trace.events.is_empty()).collect()
     }
 
     /// Whether a trace is being taken.
@@ -219,13 +229,28 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.outside.tracer.active.load(Ordering::Relaxed).is_some()
     }
 
-    /// All tracks, in the order of [`Track`].
+    /// All tracks, in the order of [`Track`], with those of the Ps that are not in use.
     fn tracers(&'static self) -> impl Iterator<Item = (Track, &'static Tracer)> {
+        self.tracers_with(self.processors_ever())
+    }
+
+    /// All tracks, in the order of [`Track`], without those of the Ps that are not in use.
+    fn tracers_in_use(&'static self) -> impl Iterator<Item = (Track, &'static Tracer)> {
+        self.tracers_with(self.processors())
+    }
+
+    fn tracers_with(
+        &'static self,
+        processors: &'static [Processor<Plat>],
+    ) -> impl Iterator<Item = (Track, &'static Tracer)> {
         let cpus = (0..).map_while(|cpu| Some((Track::Cpu(cpu), &Plat::cpu_tracer(cpu)?.0)));
-        let processors = self.processors().iter();
-        let processors = processors.map(|processor| (Track::Processor(processor.id().get()), &processor.tracer));
+        let processors = processors.iter().map(|processor| (track_of(processor), &processor.tracer));
         iter::once((Track::Outside, &self.outside.tracer)).chain(cpus).chain(processors)
     }
+}
+
+fn track_of<Plat: Platform>(processor: &Processor<Plat>) -> Track {
+    Track::Processor(processor.id().get())
 }
 
 impl<Plat: Platform> Processor<Plat> {

@@ -65,6 +65,15 @@ impl Sampler {
         self.extent.load(Ordering::Relaxed) != Extent::Some as u8
     }
 
+    /// How many of the Gs of the P are sampled.
+    pub(crate) fn extent(&self) -> Extent {
+        match self.extent.load(Ordering::Relaxed) {
+            all if all == Extent::All as u8 => Extent::All,
+            exact if exact == Extent::Exact as u8 => Extent::Exact,
+            _ => Extent::Some,
+        }
+    }
+
     /// Whether every pick is to be slow.
     pub(crate) fn wants_slow_picks(&self) -> bool {
         self.extent.load(Ordering::Relaxed) == Extent::All as u8

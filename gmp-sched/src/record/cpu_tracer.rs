@@ -34,7 +34,13 @@ impl CpuTracer {
     #[must_use]
     #[inline(always)]
     pub fn is_on(&self) -> bool {
-        self.0.active.load(Ordering::Relaxed).is_some()
+        self.0.is_on()
+    }
+
+    /// The number of events for which the CPU's track has room; `None` if no trace is being taken.
+    #[cfg(feature = "std")]
+    pub(crate) fn capacity(&self) -> Option<usize> {
+        self.0.active.load(Ordering::Relaxed).map(|ring| ring.capacity())
     }
 
     /// Records that the CPU begins to run the thread of `machine`.

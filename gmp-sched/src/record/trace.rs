@@ -46,7 +46,8 @@ event_kinds! {
     SyscallExit,
     /// The G enters a [blocking call](crate::engine::syscall::blocking), and the P is handed off. Go: `ProcSteal`.
     HandOff,
-    /// sysmon retakes the P from a G in a system call, and hands the P off. The event has no G. Go: `ProcSteal`.
+    /// sysmon, or a change of the number of Ps, retakes the P from a G in a system call. The event has no G. Go:
+    /// `ProcSteal`.
     Retake,
     /// The P stole Gs from another P. The event's G runs next if the P had nothing else to run; otherwise that G goes
     /// to the tail of the ring. The lower 32 bits of the detail are the number of the other P, and the higher bits are
@@ -95,9 +96,8 @@ event_kinds! {
     /// Up to seven bytes of the text. The first byte is the lowest byte of the detail, and unused bytes are 0. The
     /// event has no G.
     TextBytes,
-    /// The G returns from a system call and finds no P. It becomes runnable and goes to the global run queue or, after
-    /// a blocking call, among the due timers of a P. The detail is the number of the M of the call. Go:
-    /// `GoSyscallEndBlocked`.
+    /// The G returns from a system call and finds no P. It becomes runnable and goes to the global run queue, unless a
+    /// [`TimerPut`](Self::TimerPut) follows. The detail is the number of the M of the call. Go: `GoSyscallEndBlocked`.
     SyscallReturn,
     /// The G switches to another G of its coroutine, which runs from now on; the detail is the number of that G. If
     /// the other G parked before the trace began, this event is missing. Go: `GoSwitch`.
@@ -135,6 +135,20 @@ event_kinds! {
     /// the last park on this track, as in a wait for a condition variable. Only a [profile](crate::trace#profiles)
     /// contains this event.
     Unlock,
+    /// The G goes to the tail of the P's ring. It was in `runnext`, but must not inherit a slice that is over, or it has
+    /// just been stolen while the ring had nothing else.
+    Kick,
+    /// The G is locked to its M from now on; the detail is the number of the M. A trace that begins later contains this
+    /// event, too, on the track of callers without a P.
+    LockThread,
+    /// The G is no longer locked to an M.
+    UnlockThread,
+    /// The P goes out of use, because the number of Ps is lowered. Its Gs went to the head of the global run queue: first
+    /// that in `runnext`, then those of the ring. The event has no G.
+    Retire,
+    /// The G, which has returned from a blocking call and found no P, goes among the due timers of a P; the detail is the
+    /// number of that P. Follows the [`SyscallReturn`](Self::SyscallReturn).
+    TimerPut,
 }
 
 /// Where an event happened. The events of each track are in a ring of their own.
@@ -194,6 +208,9 @@ pub enum PreemptReason {
     Timer,
     /// A G whose device is ready displaces the preempted G.
     Device,
+    /// A G whose timer is due displaces the preempted G, which had itself displaced another G. The preempted G goes back
+    /// among the due timers, so that the Gs of these timers alternate.
+    InTurn,
 }
 
 /// One event.

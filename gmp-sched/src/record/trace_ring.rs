@@ -62,7 +62,8 @@ impl<const ENTRIES: usize> Definitions<ENTRIES> {
 impl Ring {
     /// Makes a ring for `capacity` events, in memory of its own.
     pub(crate) fn allocate(track: Track, capacity: usize) -> Result<&'static Self, OutOfResources> {
-        let words = memory::RING_HEADER_WORDS + capacity.checked_mul(WORDS).ok_or(OutOfResources)?;
+        let words = capacity.checked_mul(WORDS).and_then(|words| words.checked_add(memory::RING_HEADER_WORDS));
+        let words = words.ok_or(OutOfResources)?;
         let mut memory = Vec::new();
         memory.try_reserve_exact(words).map_err(|_| OutOfResources)?;
         memory.resize_with(words, || AtomicU64::new(0));
@@ -93,6 +94,11 @@ impl Ring {
             records_call_stacks: AtomicBool::new(false),
         });
         Ok(&ring.leak()[0])
+    }
+
+    /// The number of events for which the ring has room.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity as usize
     }
 
     /// Number of events whose writing has begun.
@@ -239,6 +245,35 @@ impl Tracer {
     pub(crate) fn renew(&self) {
         self.active.store(None, Ordering::Relaxed);
         self.is_ring_of_last_run.store(true, Ordering::Relaxed);
+    }
+
+    /// Makes a ring for the track if it has none.
+    pub(crate) fn make_ring(&self, track: Track, capacity: usize) -> Result<(), OutOfResources> {
+        if self.ring.load(Ordering::Acquire).is_none() {
+            // If another G has stored its ring first, the track uses that ring, and the ring made here is leaked.
+            let ring = Some(Ring::allocate(track, capacity)?);
+            self.ring.replace(None, ring, Ordering::AcqRel, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Starts to record events, if the track has a ring.
+    pub(crate) fn begin(&self, records_call_stacks: bool) {
+        let ring = self.ring.load(Ordering::Acquire);
+        if let Some(ring) = ring {
+            ring.restart();
+            // If another program reads a profile in shared memory, that program needs the call stacks even while this
+            // program takes a trace without call stacks.
+            ring.record_call_stacks(records_call_stacks || ring.is_shared() && ring.records_call_stacks());
+        }
+        // Ordering: Release publishes the ring to the writers. Partner: the Acquire in `note`.
+        self.active.store(ring, Ordering::Release);
+    }
+
+    /// Whether events are recorded.
+    #[inline(always)]
+    pub(crate) fn is_on(&self) -> bool {
+        self.active.load(Ordering::Relaxed).is_some()
     }
 
     /// If `ring` was made for a run that has ended, drops the reference to the ring. The reference is kept if the ring

@@ -95,7 +95,8 @@ fn spans(trace: &[Event], end: u64) -> Vec<RunSpan> {
             | EventKind::HandOff
             | EventKind::Retake
             | EventKind::Stop
-            | EventKind::Idle => stop(&mut running, when),
+            | EventKind::Idle
+            | EventKind::Retire => stop(&mut running, when),
             // The other events do not end the period in which a G runs. Most of them concern Gs that do not run. A G in
             // a system call still counts as running, and a G that yields counts as running until the next `Start`.
             _ => {}

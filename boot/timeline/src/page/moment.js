@@ -13,6 +13,7 @@ class Moment {
   constructor(section, timeline) {
     this.section = section;
     this.timeline = timeline;
+    this.hasLocked = EVENTS.kind.includes(KIND.LockThread);
   }
 
   /** Draws the state before the event at `state.position`; `now` is the G of the event before that one. */
@@ -24,6 +25,7 @@ class Moment {
     const width = Math.max(640, room / scale);
     const parts = [];
     let y = this.drawQueue(parts, 'global run queue', state.global, 8, 8, width - 16);
+    if (this.hasLocked) y = this.drawQueue(parts, 'runnable locked Gs', state.locked, 8, y + 10, width - 16);
     y = this.drawProcessors(parts, state, y + 10, width);
     y = this.drawWaiting(parts, state, y + 10, width);
     this.section.innerHTML = `<svg width="${width * scale}" height="${(y + 8) * scale}" viewBox="0 0 ${width} ${y + 8}" role="img" aria-label="the scheduler at this moment">${parts.join('')}</svg>`;

@@ -45,8 +45,10 @@ const HALTS = -1, OTHER_THREAD = -2;
 /** What a G does. */
 const UNKNOWN = 0, RUNNABLE = 1, RUNNING = 2, WAITING = 3, IN_CALL = 4, DEAD = 5;
 
-/** In which queue a runnable G is. `HANDED` is between queues: the G is about to run. */
-const NOWHERE = 0, NEXT = 1, RING = 2, GLOBAL = 3, HANDED = 4;
+/** Reasons of a preemption: the slice is over; and the G of another due timer has its turn. */
+const BY_SLICE = 0, IN_TURN = 4;
+/** In which queue a runnable G is. `HANDED` is in no run queue: the G is about to run, or among the due timers. */
+const NOWHERE = 0, NEXT = 1, RING = 2, GLOBAL = 3, HANDED = 4, LOCKED = 5;
 
 /** Why a G became runnable, if no other G made it runnable. */
 const BY_UNKNOWN = -1, BY_TIMER = -2, BY_DEVICE = -3, GAVE_WAY = -4, RETURNED = -5;
@@ -65,6 +67,12 @@ class Queue {
 
   push(g) {
     this.items.push(g);
+  }
+
+  /** Puts Gs before all others. */
+  pushFirst(gs) {
+    this.items = [...gs, ...this];
+    this.head = 0;
   }
 
   /** Removes the first Gs, and returns them. */
@@ -124,6 +132,9 @@ class State {
     this.next = new Int32Array(ps).fill(-1);
     this.rings = Array.from({ length: ps }, () => []);
     this.global = new Queue();
+    /** The runnable Gs that are locked to their Ms, and whether each G is locked. */
+    this.locked = [];
+    this.isLocked = new Uint8Array(gs);
     /** The M of each G that is blocked in a call without a P. */
     this.blocked = new Map();
     /** All Ms that have been seen. */
@@ -205,7 +216,7 @@ class State {
         sink?.parked(g, NaN);
         this.setRunnable(g, when, p, GAVE_WAY, sink);
         if (kind === KIND.Yield) this.putLast(p, g);
-        else if (detail === 0) this.place[g] = HANDED;
+        else if (detail === BY_SLICE || detail === IN_TURN) this.place[g] = HANDED;
         else this.putNext(p, g);
         break;
       }
@@ -260,9 +271,24 @@ class State {
           this.putLast(p, taken);
         }
         break;
+      case KIND.TimerPut:
+        this.unqueue(g);
+        this.place[g] = HANDED;
+        break;
+      case KIND.Kick:
+        this.unqueue(g);
+        this.putLast(p, g);
+        break;
+      case KIND.LockThread:
+      case KIND.UnlockThread:
+        this.isLocked[g] = kind === KIND.LockThread ? 1 : 0;
+        break;
       case KIND.Overflow:
         this.rings[p].splice(0, detail).forEach((moved) => this.putGlobal(moved));
         break;
+      case KIND.Retire:
+        this.retire(p);
+      // falls through
       case KIND.Idle:
         this.change(p, IDLE, -1, when, i, sink);
         this.machine[p] = -1;
@@ -343,6 +369,7 @@ class State {
 
   /** Puts a G into `runnext`. The G that was there goes to the tail of the ring. */
   putNext(p, g) {
+    if (this.isLocked[g]) return this.putLocked(g);
     const kicked = this.next[p];
     this.next[p] = g;
     this.place[g] = NEXT;
@@ -350,21 +377,40 @@ class State {
     if (kicked >= 0 && kicked !== g) this.putLast(p, kicked);
   }
 
+  /** Puts a G on the list of locked Gs. A locked G goes to no queue of a P and not to the global queue. */
+  putLocked(g) {
+    this.unqueue(g);
+    this.place[g] = LOCKED;
+    this.locked.push(g);
+  }
+
   putGlobal(g) {
+    if (this.isLocked[g]) return this.putLocked(g);
     this.place[g] = GLOBAL;
     this.global.push(g);
   }
 
   putLast(p, g) {
+    if (this.isLocked[g]) return this.putLocked(g);
     this.place[g] = RING;
     this.queueOf[g] = p;
     this.rings[p].push(g);
+  }
+
+  /** Moves the Gs of a P to the head of the global queue. */
+  retire(p) {
+    const moved = [...(this.next[p] >= 0 ? [this.next[p]] : []), ...this.rings[p]];
+    for (const g of moved) this.place[g] = GLOBAL;
+    this.next[p] = -1;
+    this.rings[p] = [];
+    this.global.pushFirst(moved);
   }
 
   unqueue(g) {
     const p = this.queueOf[g];
     if (this.place[g] === NEXT && this.next[p] === g) this.next[p] = -1;
     else if (this.place[g] === GLOBAL) this.global.remove(g);
+    else if (this.place[g] === LOCKED) this.locked.splice(this.locked.indexOf(g), 1);
     else if (this.place[g] === RING) {
       const index = this.rings[p].indexOf(g);
       if (index >= 0) this.rings[p].splice(index, 1);

@@ -161,7 +161,7 @@ fn counters_are_the_lengths_of_the_queues_and_the_spinning_ms() {
                 let Some(on) = entry.processor() else { continue };
                 match entry.kind {
                     EventKind::Spin => searches[on as usize] = true,
-                    EventKind::Start | EventKind::Idle | EventKind::Busy | EventKind::Stop => {
+                    EventKind::Start | EventKind::Idle | EventKind::Busy | EventKind::Stop | EventKind::Retire => {
                         searches[on as usize] = false;
                     }
                     _ => {}

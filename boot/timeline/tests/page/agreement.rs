@@ -271,6 +271,7 @@ pub(crate) fn queues_of(queues: &Queues, events: usize) -> Value {
         "next": local.iter().map(|local| number(local.next)).collect::<Vec<_>>(),
         "rings": local.iter().map(|local| &local.ring).collect::<Vec<_>>(),
         "global": queues.global,
+        "locked": queues.locked,
         "runs": local.iter().map(|local| number(local.runs)).collect::<Vec<_>>(),
     })
 }

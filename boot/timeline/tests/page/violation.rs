@@ -13,7 +13,7 @@ use crate::page_of;
 /// The program of this run violates a rule of its own. The page first shows this violation, and how many older events
 /// are lost. When the page shows another moment, the key `v` makes it show the violation again.
 pub(crate) fn is_shown_first(browser: &mut Browser, theme: &str) -> Result<(), Failed> {
-    let (result, traces) = sim::run_traced(Config { seed: 5, ..Config::default() }, 40, || {
+    let (result, traces) = sim::run_traced(Config { seed: 5, ..Config::default() }, 60, || {
         let others: Vec<_> = (0..20).map(|_| sim::go(|| sim::work(Duration::from_micros(30)))).collect();
         sim::sleep(Duration::from_micros(200));
         sim::mark("about to fail");
