@@ -34,7 +34,8 @@ static TOKEN: AtomicBool = AtomicBool::new(false);
 impl Points for SingleThread {}
 
 // SAFETY: there is one thread, so a flow of control cannot leave its M. `run` calls `NewMachine::run` once. Stacks
-// have no guard, but the caller of `run` guarantees that no G overflows its stack.
+// have no guard, but the caller of `run` guarantees that no G overflows its stack, and that no other thread borrows from the
+// stack of a G.
 unsafe impl Platform for SingleThread {
     type Thread = ();
     const TIMER_INTERRUPTS: bool = false;
@@ -99,7 +100,8 @@ unsafe impl Platform for SingleThread {
 ///
 /// # Safety
 ///
-/// Called once. Only Gs use this platform. No G needs more stack than [`Platform::STACK_SIZE`].
+/// Called once. Only Gs use this platform, and no other thread borrows from the stack of a G. No G needs more stack than
+/// [`Platform::STACK_SIZE`].
 unsafe fn run(main: impl FnOnce() + Send + 'static) -> ! {
     // SAFETY: the scheduler is new, and its Gs never change their thread.
     unsafe { Scheduler::<SingleThread>::new(1).start(main) }.expect("memory, and the first call");

@@ -68,7 +68,7 @@ impl Points for Threads {}
 // SAFETY: nothing preempts here, so a flow of control leaves its M only where it switches. `current_machine` is never
 // inlined, so each call loads the current M anew. The thread of an M calls `NewMachine::run` when the M is ready, and
 // stops using the M before it calls `EndedMachine::reuse`. Stacks have no guard, but the caller of the function `run`
-// guarantees that no G overflows its stack.
+// guarantees that no G overflows its stack, and that no other thread borrows from the stack of a G.
 unsafe impl Platform for Threads {
     type Thread = Arc<Token>;
     const TIMER_INTERRUPTS: bool = false;
@@ -165,7 +165,8 @@ unsafe impl Platform for Threads {
 /// # Safety
 ///
 /// A G must not rely on running on the same thread before and after a wait; see the contract of
-/// `gmp_sched::native::enter`. No G needs more stack than [`Platform::STACK_SIZE`].
+/// `gmp_sched::native::enter`. No G needs more stack than [`Platform::STACK_SIZE`]. No thread that is not an M borrows from
+/// the stack of a G, because `goexit` does not unwind here.
 unsafe fn run<T: Send + 'static>(procs: usize, main: impl FnOnce() -> T + Send + 'static) -> T {
     let scheduler = Scheduler::<Threads>::new(procs);
     let (stop, stopped) = mpsc::channel::<()>();

@@ -49,6 +49,8 @@ use crate::record::cpu_tracer::CpuTracer;
 ///   G overflows its stack.
 /// - [`start_thread`](Platform::start_thread) makes at most one thread, which has a stack of its own, is pinned once,
 ///   has the M as its [`current_machine`](Platform::current_machine), and calls [`NewMachine::run`].
+/// - [`unwind_body`](Platform::unwind_body) does not return. Or no thread but those of Ms borrows from the stack of a G:
+///   because there are no other threads, or because the caller of [`Scheduler::start`] guarantees it.
 #[expect(unsafe_code, reason = "the scheduler's memory safety rests on what a platform promises")]
 pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// The thread of an M.
@@ -80,6 +82,14 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// Whether [`poisons_dead_stacks`](Platform::poisons_dead_stacks) may return `true`. Poisoning needs one more test
     /// in each spawn and at the end of each G, so only platforms for tests set this to `true`.
     const CAN_POISON_DEAD_STACKS: bool = false;
+
+    /// Returns a number for a new channel. A select locks its channels in the order of their numbers, and channels with
+    /// the same number in the order of their addresses. Simulators override this function, because the addresses differ
+    /// from run to run. Callable from anywhere, also outside of Gs.
+    #[inline(always)]
+    fn channel_number() -> u32 {
+        0
+    }
 
     /// Whether the stack of a G that has ended is overwritten with a pattern when it goes to a free list. The program
     /// ends if the pattern has changed when the stack is used again. This detects code that uses the stack of a dead G.
@@ -290,7 +300,8 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     }
 
     /// Unwinds the calling G up to [`run_body`](Platform::run_body), which then returns [`JoinError::Exited`]. If the
-    /// platform cannot unwind, this returns, and the caller [abandons](crate::exit::abandon) the G.
+    /// platform cannot unwind, this returns, and the caller [abandons](crate::exit::abandon) the G. Then a thread that
+    /// is not an M must not borrow from the stack of the G (`std::thread::scope`).
     fn unwind_body() {}
 
     /// The tracer of the CPU with this number; `None` if there is no such CPU. A platform that runs the threads of Ms

@@ -43,7 +43,7 @@ fn close(_: &Pinned<Model>, channel: &Channel<u32, Model>) {
 /// Does the steps of `select::with_all_locks`, for an ordered select that waits forever.
 fn select_all(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
     select::list_as_given(cases);
-    select::sort_by_address(cases);
+    select::sort_by_place(cases);
     let locked = select::lock_in_order(pinned, cases);
     if let Some((chosen, waiter)) = select::try_locked(pinned, cases, select::Choice::First) {
         select::unlock_all(cases, locked);

@@ -31,6 +31,7 @@ mod oracle;
 mod platform;
 mod simulation;
 mod slices;
+mod stacks;
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -88,9 +89,8 @@ pub struct Config {
     pub seed: u64,
     /// Number of steps after which the run counts as a livelock.
     pub step_limit: u64,
-    /// Whether Gs unwind their stacks, as on the platform of threads. If so, a G may end by a panic, which its join
-    /// returns, and a G that exits unwinds. If not, a panic of a G ends the run with a failure, and a G that exits does
-    /// not unwind.
+    /// Whether a G may end by a panic, which its join returns, as on the platform of threads. If not, a panic of a G ends
+    /// the run with a failure.
     pub bodies_unwind: bool,
     /// Whether the stack of a G that has ended is overwritten, and checked when it is used again. Not possible in an
     /// [exploration](exhaustive).
@@ -145,6 +145,13 @@ impl core::error::Error for Failure {}
 
 /// Runs `main` as the main G of a simulated machine.
 ///
+/// Each object of this platform (a channel, a lock, a handle) is for one run. If Gs of two runs use the same object, a
+/// woken G of the other run may never run, and a run may fail.
+///
+/// A run leaks its scheduler, about 120 KiB. If a G has not ended when the run ends, or its result was not taken, or the
+/// run fails, the run leaks its stacks, too, of which the used pages take memory. So a test with very many seeds should
+/// run parts of them in processes of their own.
+///
 /// # Errors
 ///
 /// A G or the scheduler panicked, the scheduler reported a fatal error, an oracle failed, all Gs wait for ever, or the
@@ -168,7 +175,7 @@ pub fn run(config: Config, main: impl FnOnce() + Send + 'static) -> Result<Repor
 ///
 /// # Panics
 ///
-/// In the same cases as [`run`], and if `capacity` is 0.
+/// In the same cases as [`run`], and if `capacity` is 0 or there is no memory for the trace.
 pub fn run_traced(
     config: Config,
     capacity: usize,

@@ -163,7 +163,7 @@ pub(super) fn dead_processors_have_nothing(scheduler: &'static Scheduler<Sim>) -
     dead.map_or(Ok(()), |processor| Err(format!("not in use, and not empty: {processor:?}")))
 }
 
-/// While all CPUs halt, no G is runnable and no thread is ready.
+/// While all CPUs halt, no G is runnable, no thread is ready, and no device signal is raised.
 fn work_is_conserved(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
     let queued = scheduler.processors().iter().find(|processor| !processor.queue.is_empty());
     if queued.is_some() || scheduler.global_length.load(Ordering::Relaxed) != 0 {
@@ -171,6 +171,9 @@ fn work_is_conserved(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
     }
     if super::platform::threads().is_any_ready() {
         return Err("lost wakeup: every CPU halts with a ready thread".into());
+    }
+    if scheduler.signals.is_ready() {
+        return Err(format!("lost wakeup: every CPU halts with a raised signal: {}", goroutines(scheduler)));
     }
     Ok(())
 }

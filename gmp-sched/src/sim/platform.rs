@@ -7,7 +7,7 @@ use core::ops::Range;
 use core::time::Duration;
 use std::panic::{self, AssertUnwindSafe};
 
-use super::simulation::{current, try_current};
+use super::simulation::{Simulation, current, try_current};
 use super::{Sim, cpu, oracle};
 use crate::base::error::{JoinError, OutOfResources, Panic};
 use crate::base::instant::Instant;
@@ -20,9 +20,6 @@ use crate::entities::scheduler::Scheduler;
 use crate::kthread::{Cpu, Thread, Threads};
 use crate::platform::{Parking, Pinned, Platform};
 use crate::record::cpu_tracer::CpuTracer;
-
-/// Bytes of every simulated stack. Formatting a panic on the host needs most of them.
-pub(super) const STACK_BYTES: usize = 128 * 1024;
 
 pub(super) fn threads() -> &'static Threads<Sim> {
     current().threads
@@ -99,7 +96,7 @@ unsafe impl Platform for Sim {
     }
 
     fn seed(index: usize) -> u64 {
-        (current().config().seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_mul(index as u64 + 1)
+        current().config().seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_mul(index as u64 + 1)
     }
 
     fn start_thread(machine: NewMachine<Self>) -> Result<Self::Thread, OutOfResources> {
@@ -112,6 +109,10 @@ unsafe impl Platform for Sim {
     }
 
     fn unpark_thread(machine: &'static Machine<Self>) {
+        // The M of another simulated machine must not get onto this machine's list of ready threads.
+        if !current().scheduler.get().is_some_and(|scheduler| core::ptr::eq(scheduler, machine.scheduler())) {
+            current().finish(Err("wakes a G of another run: no object may be used in two runs".into()));
+        }
         if let Some(thread) = machine.thread() {
             thread.unpark();
         }
@@ -130,8 +131,12 @@ unsafe impl Platform for Sim {
         Self::arm(when);
     }
 
-    fn allocate_stack(_: usize) -> Result<Range<usize>, OutOfResources> {
-        Ok(current().stack())
+    fn allocate_stack(size: usize) -> Result<Range<usize>, OutOfResources> {
+        current().stack_of(size)
+    }
+
+    fn channel_number() -> u32 {
+        try_current().map_or(0, Simulation::next_channel_number)
     }
 
     /// Does nothing, because stacks stay allocated until the run is over.
@@ -147,9 +152,7 @@ unsafe impl Platform for Sim {
     }
 
     fn unwind_body() {
-        if current().config().bodies_unwind {
-            panic::resume_unwind(Box::new(BodyEnds));
-        }
+        panic::resume_unwind(Box::new(BodyEnds))
     }
 
     fn cpu_tracer(cpu: u32) -> Option<&'static CpuTracer> {
@@ -201,7 +204,7 @@ pub(super) fn run_sysmon(_: usize) -> ! {
 }
 
 /// Runs `body`. If the scheduler panics in it, the run ends with a failure.
-fn guarded(body: impl FnOnce() -> core::convert::Infallible) -> ! {
+pub(super) fn guarded(body: impl FnOnce() -> core::convert::Infallible) -> ! {
     match panic::catch_unwind(AssertUnwindSafe(body)) {
         Ok(never) => match never {},
         Err(panic) => current().finish(Err(message_of(&*panic))),

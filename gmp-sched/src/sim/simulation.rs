@@ -11,8 +11,10 @@ use core::time::Duration;
 use super::cpu::SimCpu;
 use super::exhaustive::explored::Explored;
 use super::exhaustive::memory::MachineMemory;
-use super::platform::{STACK_BYTES, run_sysmon};
+use super::platform::{guarded, run_sysmon};
+use super::stacks::{STACK_BYTES, Stacks};
 use super::{Config, Failure, Report, Sim, oracle};
+use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::base::points::Site;
 use crate::context::{self, SavedContext, Start, Transfer, Word};
@@ -23,12 +25,10 @@ use crate::entities::scheduler::Scheduler;
 use crate::kthread::{Thread, Threads};
 use crate::native::stack;
 use crate::record::cpu_tracer::CpuTracer;
-use crate::record::trace::{EventKind, TrackTrace};
+use crate::record::trace::{EventKind, TEXT_BYTES, TrackTrace};
 
 std::thread_local! {
     static CURRENT: Cell<*const Simulation> = const { Cell::new(core::ptr::null()) };
-    /// Stacks of earlier runs, for reuse.
-    static STACKS: RefCell<Vec<Range<usize>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Returns the simulated machine that the caller runs on.
@@ -68,7 +68,10 @@ pub(super) struct Simulation {
     pub(super) threads: &'static Threads<Sim>,
     pub(super) scheduler: Cell<Option<&'static Scheduler<Sim>>>,
     pub(super) sysmon: Cell<Option<&'static Thread<Sim>>>,
-    stacks: RefCell<Vec<Range<usize>>>,
+    /// The stacks of this run, if the machine is not explored.
+    stacks: Stacks,
+    /// How many channels were made in this run.
+    channels: Cell<u32>,
     devices: RefCell<Vec<DeviceInterrupt>>,
     transients: oracle::Transients,
     /// The state of an exploration, which decides what happens next. `None` in a run in which the seed decides.
@@ -111,7 +114,8 @@ impl Simulation {
             threads: Threads::new(config.cpus),
             scheduler: Cell::new(None),
             sysmon: Cell::new(None),
-            stacks: RefCell::new(Vec::new()),
+            stacks: Stacks::default(),
+            channels: Cell::new(0),
             devices: RefCell::new(Vec::new()),
             transients: oracle::Transients::default(),
             explored,
@@ -133,7 +137,9 @@ impl Simulation {
         }
         let traces = trace.map_or_else(Vec::new, |_| scheduler.traces());
         drop(entered);
-        STACKS.with_borrow_mut(|stacks| stacks.append(&mut self.stacks.borrow_mut()));
+        if result.is_ok() {
+            self.stacks.end(scheduler);
+        }
         let report = || Report {
             steps: self.steps.get(),
             elapsed: Duration::from_nanos(self.clock.get()),
@@ -144,12 +150,14 @@ impl Simulation {
         (result.map(|()| report()).map_err(failure), traces)
     }
 
-    /// Records, as the last event of the trace, that the CPU that ran last has violated `rule`.
+    /// Records, as the last event of the trace, that the CPU that ran last has violated `rule`. The text takes at most a
+    /// quarter of the CPU's track. A longer one would overwrite the events that led to the violation, so it is cut.
     fn mark_violation(&self, rule: &str) {
         let tracer = self.tracer();
-        if tracer.is_on() {
+        if let Some(capacity) = tracer.capacity() {
+            let length = rule.floor_char_boundary(capacity / 4 * TEXT_BYTES);
             // The trace refers to its texts by address, so they must live as long as the program.
-            let rule: &'static str = String::from(rule).leak();
+            let rule: &'static str = String::from(&rule[..length]).leak();
             let goroutine = self.cpu().machine.get().and_then(Machine::current_goroutine);
             tracer.note_text(EventKind::Violation, rule, self.instant(), goroutine.map(Goroutine::id));
         }
@@ -191,7 +199,7 @@ impl Simulation {
             extern "sysv64" fn arrive(_: usize, _: Word, _: usize) {}
             extern "sysv64" fn run(_: usize) -> ! {
                 // SAFETY: each CPU begins here, once, pinned, with interrupts off, on a stack of its own.
-                unsafe { current().threads.idle_loop() }
+                guarded(|| unsafe { current().threads.idle_loop() })
             }
         }
         for cpu in &self.cpus {
@@ -203,16 +211,24 @@ impl Simulation {
         self.sysmon.set(Some(unsafe { self.threads.create(self.stack(), run_sysmon, 0) }));
     }
 
-    /// Allocates a stack that lives until the run is over.
+    /// Allocates a stack of [`STACK_BYTES`] bytes that lives until the run is over.
     pub(super) fn stack(&self) -> Range<usize> {
-        if self.explored.is_some() {
-            return MachineMemory::take_stack();
+        if self.explored.is_some() { MachineMemory::take_stack() } else { self.stacks.take() }
+    }
+
+    /// Allocates a stack of at least `size` bytes that lives until the run is over.
+    pub(super) fn stack_of(&self, size: usize) -> Result<Range<usize>, OutOfResources> {
+        if size <= STACK_BYTES {
+            return Ok(self.stack());
         }
-        let stack = STACKS
-            .with_borrow_mut(Vec::pop)
-            .unwrap_or_else(|| stack::allocate(STACK_BYTES).expect("memory for a simulated stack"));
-        self.stacks.borrow_mut().push(stack.clone());
-        stack
+        // An arena has stacks of one size.
+        if self.explored.is_some() { Err(OutOfResources) } else { stack::allocate(size) }
+    }
+
+    /// Returns the number of a new channel: see [`Platform::channel_number`](crate::platform::Platform::channel_number).
+    pub(super) fn next_channel_number(&self) -> u32 {
+        self.channels.set(self.channels.get().wrapping_add(1));
+        self.channels.get()
     }
 
     fn drive(&self, scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
@@ -257,12 +273,11 @@ impl Simulation {
     fn sleep_until_interrupt(&self, scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
         let timer = self.cpus.iter().map(|cpu| cpu.timer()).min().unwrap_or(Instant::NEVER);
         oracle::when_all_halt(scheduler, timer)?;
-        let device = self.devices.borrow().iter().map(|interrupt| interrupt.when).min().unwrap_or(Instant::NEVER);
-        let next = timer.min(device);
+        let next = self.next_deadline();
         if next == Instant::NEVER {
             return Err(format!("every CPU halts and nothing is to wake one; Gs: {}", oracle::goroutines(scheduler)));
         }
-        self.clock.set(self.clock.get().max(next.as_nanos()));
+        self.advance_clock_to(next);
         Ok(())
     }
 
@@ -400,12 +415,11 @@ impl Simulation {
     }
 
     fn is_interrupted(&self, cpu: usize) -> bool {
-        let devices = self.devices.borrow();
         let now = self.instant();
-        devices.iter().any(|interrupt| interrupt.cpu == cpu && interrupt.when <= now)
+        self.devices.borrow().iter().any(|interrupt| interrupt.cpu == cpu && interrupt.when <= now)
     }
 
-    /// Takes one due device interrupt of the CPU that runs.
+    /// Takes a due device interrupt of the CPU that runs.
     pub(super) fn take_device_interrupt(&self) -> Option<&'static Signal<Sim>> {
         let (now, cpu) = (self.instant(), self.running_cpu());
         let mut devices = self.devices.borrow_mut();

@@ -41,6 +41,19 @@ fn devices_are_served_while_all_ps_are_busy() {
     });
 }
 
+/// All CPUs halt until the device is ready. Its G must not wait until the timer of the sleeper interrupts a CPU.
+#[test]
+fn raised_signal_does_not_wait_for_a_sleeper() {
+    explore(|_| {
+        let sleeper = sim::go(|| sim::sleep(Duration::from_millis(1)));
+        let device = signal::<Sim>();
+        sim::start_device(device, Duration::from_micros(50));
+        device.wait();
+        assert!(sim::elapsed() < Duration::from_micros(500), "the G ran after {:?}", sim::elapsed());
+        sleeper.join().unwrap();
+    });
+}
+
 #[test]
 fn wait_for_a_signal_ends_once_by_raise_or_deadline() {
     explore(|seed| {

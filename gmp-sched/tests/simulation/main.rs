@@ -16,6 +16,7 @@ mod preemption;
 mod scheduling;
 mod scope;
 mod select;
+mod separation;
 mod stealing;
 mod sync;
 mod synctest;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use gmp_sched::JoinError;
+use gmp_sched::exit::abandon;
 use gmp_sched::goroutine::WaitReason;
 use gmp_sched::park::{park, ready};
 use gmp_sched::platform::Pinned;
@@ -394,7 +395,7 @@ fn panic_is_reported_with_the_seed() {
     assert_eq!((failure.config.seed, &*failure.message), (5, "on purpose"));
 }
 
-/// When a G ends by `goexit`, joining it returns an error, and all other Gs return their results.
+/// When a G ends by `goexit` or is abandoned, joining it returns an error, and all other Gs return their results.
 #[test]
 fn exiting_gs_do_not_end_others() {
     explore(|seed| {
@@ -409,7 +410,10 @@ fn exiting_gs_do_not_end_others() {
                         2 => sim::yield_now(),
                         _ => {}
                     }
-                    if number % 3 == 0 {
+                    if number % 6 == 0 {
+                        // SAFETY: nothing borrows from the G's stack.
+                        unsafe { abandon::<Sim>(JoinError::Exited) }
+                    } else if number % 3 == 0 {
                         sim::goexit();
                     }
                     number

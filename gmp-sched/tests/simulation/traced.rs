@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use gmp_sched::sim::{self, Config};
-use gmp_sched::trace::{EventKind, Track};
+use gmp_sched::platform::Pinned;
+use gmp_sched::sim::{self, Config, Sim};
+use gmp_sched::trace::{EventKind, Track, TrackTrace};
 
 use crate::anything::anything;
 use crate::explore::Random;
@@ -80,4 +81,92 @@ fn failure_is_the_last_event_of_the_trace() {
         let latest = traces.iter().flat_map(|trace| &trace.events).map(|event| event.when).max();
         assert_eq!(latest, Some(violation.when), "seed {seed}");
     }
+}
+
+/// Runs Gs on all Ps.
+fn compute_on_all() {
+    let gs: Vec<_> = (0..12).map(|_| sim::go(|| sim::work(Duration::from_millis(1)))).collect();
+    gs.into_iter().for_each(|g| g.join().unwrap());
+}
+
+/// The numbers of the Ps on which Gs began to run according to the trace.
+fn busy_processors(traces: &[TrackTrace]) -> Vec<u32> {
+    let starts = |trace: &&TrackTrace| trace.events.iter().any(|event| event.kind == EventKind::Start);
+    let number = |trace: &TrackTrace| if let Track::Processor(number) = trace.track { Some(number) } else { None };
+    traces.iter().filter(starts).filter_map(number).collect()
+}
+
+fn four_cpus(processors: usize) -> Config {
+    Config { cpus: 4, processors, procs_limit: 4, seed: 3, ..Config::default() }
+}
+
+#[test]
+fn trace_includes_ps_that_were_in_use_for_a_part_of_it() {
+    let (result, traces) = sim::run_traced(four_cpus(4), 10_000, || {
+        compute_on_all();
+        sim::set_procs(1).unwrap();
+    });
+    result.unwrap();
+    assert_eq!(busy_processors(&traces), [0, 1, 2, 3], "P1 to P3 were taken out of use at the end");
+    let (result, traces) = sim::run_traced(four_cpus(1), 10_000, || {
+        sim::set_procs(4).unwrap();
+        compute_on_all();
+    });
+    result.unwrap();
+    assert_eq!(busy_processors(&traces), [0, 1, 2, 3], "P1 to P3 came into use during the trace");
+}
+
+#[test]
+fn trace_of_a_p_that_is_not_in_use_stops_with_the_others() {
+    sim::run(four_cpus(4), || {
+        let scheduler = Pinned::<Sim>::new().machine().scheduler();
+        scheduler.start_trace(1000).unwrap();
+        sim::set_procs(2).unwrap();
+        scheduler.stop_trace();
+        sim::set_procs(4).unwrap();
+        let count = || scheduler.processors().iter().map(|processor| processor.trace().len()).collect::<Vec<_>>();
+        let before = count();
+        compute_on_all();
+        assert_eq!(count(), before);
+    })
+    .unwrap();
+}
+
+#[test]
+fn long_message_leaves_room_for_the_events_before_the_failure() {
+    let (result, traces) = sim::run_traced(four_cpus(1), 1000, || {
+        let (sender, receiver) = sim::channel::<()>(0);
+        for _ in 0..300 {
+            let receiver = receiver.clone();
+            sim::go(move || receiver.recv()).detach();
+        }
+        // Main waits, too, and keeps the channel open.
+        let _ = receiver.recv();
+        drop(sender);
+    });
+    let message = result.unwrap_err().message;
+    assert!(message.len() > 5000, "the message lists the Gs: {message}");
+    let is_of_text = |kind| matches!(kind, EventKind::TextBegin | EventKind::TextBytes);
+    let failing = traces.iter().find(|trace| trace.events.iter().any(|event| event.kind == EventKind::Violation));
+    let events = &failing.expect("the trace ends with the failure").events;
+    let texts = events.iter().filter(|event| is_of_text(event.kind)).count();
+    assert!(events.iter().any(|event| event.kind == EventKind::TextBegin), "the beginning of the text is there");
+    assert!(texts <= 300, "{texts} of {} events are text", events.len());
+}
+
+#[test]
+fn too_large_a_trace_is_an_error() {
+    sim::run(four_cpus(1), || {
+        let scheduler = Pinned::<Sim>::new().machine().scheduler();
+        for capacity in [usize::MAX, usize::MAX / 3, isize::MAX as usize / 24 + 1] {
+            assert!(scheduler.start_trace(capacity).is_err(), "{capacity}");
+        }
+        assert!(!scheduler.is_tracing());
+    })
+    .unwrap();
+}
+
+#[test]
+fn every_seed_is_valid() {
+    sim::run(Config { seed: u64::MAX, ..four_cpus(2) }, compute_on_all).unwrap();
 }

@@ -40,6 +40,8 @@ pub(crate) struct Header<Plat: Platform> {
     /// Whether a wait for the channel is durable. The channel of a timer is reused by later timers. Each of these
     /// timers sets this flag when the timer is made. At that time no G waits for the channel.
     is_in_bubble: AtomicBool,
+    /// See [`Platform::channel_number`].
+    number: u32,
 }
 
 /// Set if the channel is closed or was made in a bubble. Gs outside of that bubble must not use the channel.
@@ -127,12 +129,19 @@ impl<Plat: Platform> Header<Plat> {
             senders: WaitQueue::new(),
             receivers: WaitQueue::new(),
             is_in_bubble: AtomicBool::new(bubble.is_some()),
+            number: Plat::channel_number(),
             bubble,
         }
     }
 
-    /// Takes the lock. The caller holds no channel locks, or only locks of channels at lower addresses. The caller
-    /// stays pinned until it releases the lock.
+    /// The place of the channel in the order in which a G locks several channels.
+    #[inline(always)]
+    pub(crate) fn place_in_order(&self) -> (u32, usize) {
+        (self.number, ptr::from_ref(self).addr())
+    }
+
+    /// Takes the lock. The caller holds no channel locks, or only locks of channels at lower
+    /// [places](Self::place_in_order). The caller stays pinned until it releases the lock.
     #[inline(always)]
     pub(crate) fn lock(&self, _pinned: &Pinned<Plat>) -> Held<'_, Plat> {
         self.lock.lock();

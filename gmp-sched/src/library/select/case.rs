@@ -298,6 +298,12 @@ impl<'a, Plat: Platform> Case<'a, Plat> {
         ptr::from_ref(self.header).addr()
     }
 
+    /// The place of the case's channel in the locking order.
+    #[inline(always)]
+    pub(super) fn place_in_order(&self) -> (u32, usize) {
+        self.header.place_in_order()
+    }
+
     /// Takes the channel's lock, which this select does not hold yet, and performs the case if it is ready.
     #[inline(always)]
     pub(super) fn lock_and_attempt(&self, pinned: &Pinned<Plat>) -> (Held<'a, Plat>, Attempt<Plat>) {

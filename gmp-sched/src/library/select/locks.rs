@@ -7,6 +7,8 @@ use super::case::Case;
 use super::choose::random_below;
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::waiter::Waiter;
+#[cfg(doc)]
+use crate::library::chan::Header;
 use crate::platform::{Pinned, Platform};
 
 /// Which locks a select holds.
@@ -14,8 +16,8 @@ use crate::platform::{Pinned, Platform};
 pub(crate) enum Locked {
     /// The lock of each case's channel is held, and all channels are different.
     Each,
-    /// The locks of this many different channels are held. They were taken in locking order, that is, by the addresses
-    /// of the channels. See [`enter_in_order`] for the order of waiters on the same channel.
+    /// The locks of this many different channels are held. They were taken in locking order, that is, by the
+    /// [places](Header::place_in_order) of the channels. See [`enter_in_order`] for the order of waiters on the same channel.
     Listed(usize),
 }
 
@@ -77,7 +79,8 @@ pub(crate) fn leave_queues<Plat: Platform>(
 /// Locks each channel once; returns which locks are held, and whether a case seems to be ready.
 ///
 /// First tries to take the locks in the order of `cases`. This needs no sorting, and cannot deadlock, because it never
-/// waits for a lock. If a lock is not free, starts over in the order of addresses, which is the same for all selects.
+/// waits for a lock. If a lock is not free, starts over in the order of the channels' places, which is the same for all
+/// selects.
 #[inline]
 pub(super) fn lock_all<Plat: Platform>(
     pinned: &Pinned<Plat>,
@@ -106,7 +109,7 @@ fn lock_all_in_order<Plat: Platform>(
     if choice == Choice::Random {
         shuffle(pinned, cases);
     }
-    sort_by_address(cases);
+    sort_by_place(cases);
     let locked = lock_in_order(pinned, cases);
     (locked, cases.iter().any(Case::looks_ready))
 }
@@ -133,20 +136,20 @@ fn shuffle<Plat: Platform>(pinned: &Pinned<Plat>, cases: &mut [Case<'_, Plat>]) 
     }
 }
 
-/// Sorts the locking order by the channels' addresses. If the cases were shuffled, cases of the same channel remain in
-/// random order, because only addresses are compared. If the cases were not shuffled, the sort may reorder cases of
+/// Sorts the locking order by the channels' [places](Header::place_in_order). If the cases were shuffled, cases of the
+/// same channel remain in random order, because only the places are compared. If the cases were not shuffled, the sort may reorder cases of
 /// the same channel. Go: `lockorder`.
 #[doc(alias = "lockorder")]
-pub(crate) fn sort_by_address<Plat: Platform>(cases: &mut [Case<'_, Plat>]) {
-    fn address<Plat: Platform>(cases: &[Case<'_, Plat>], number: u32) -> usize {
-        cases[number as usize].address()
+pub(crate) fn sort_by_place<Plat: Platform>(cases: &mut [Case<'_, Plat>]) {
+    fn place<Plat: Platform>(cases: &[Case<'_, Plat>], number: u32) -> (u32, usize) {
+        cases[number as usize].place_in_order()
     }
     let count = cases.len();
     for gap in GAPS.into_iter().filter(|&gap| gap < count) {
         for start in gap..count {
             let number = cases[start].listed;
             let mut position = start;
-            while position >= gap && address(cases, cases[position - gap].listed) > address(cases, number) {
+            while position >= gap && place(cases, cases[position - gap].listed) > place(cases, number) {
                 cases[position].listed = cases[position - gap].listed;
                 position -= gap;
             }

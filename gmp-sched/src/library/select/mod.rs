@@ -55,7 +55,7 @@ use choose::{choose, try_one};
 pub(crate) use locks::{Locked, enter_all, leave_queues, unlock_all};
 use locks::{enter_in_order, lock_all, unlock_each};
 #[cfg(gmp_loom)]
-pub(crate) use locks::{list_as_given, lock_in_order, sort_by_address};
+pub(crate) use locks::{list_as_given, lock_in_order, sort_by_place};
 #[doc(hidden)]
 pub use parts::{Chosen, OneOf, Ready, Remaining};
 pub use send::{SendCase, send};

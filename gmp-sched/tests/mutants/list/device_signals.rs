@@ -1,6 +1,6 @@
 //! Mutants of the signals of devices.
 
-use super::Catcher::{Model, Nobody};
+use super::Catcher::{Model, Nobody, Simulation};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -237,6 +237,17 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "            Plat::unpark_thread(machine);",
         "            let _ = machine;",
         Model("device_signals::raise_against_an_idling_m"),
+    ),
+    mutant(
+        "engine/poll.rs",
+        "a raise wakes nobody, so the signal waits until an M polls for another reason",
+        "            Plat::unpark_thread(machine);
+        } else {
+            self.preempt_to_poll();",
+        "            let _ = machine;
+        } else if false {
+            self.preempt_to_poll();",
+        Simulation("simulation/device_signals", "raised_signal_does_not_wait_for_a_sleeper", 50),
     ),
     mutant(
         "engine/poll.rs",
