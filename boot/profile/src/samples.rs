@@ -77,7 +77,7 @@ impl Sums {
     fn add(&mut self, stack: &[u64], reason: Option<WaitReason>, nanoseconds: u64) {
         let (count, sum) = self.0.entry((stack.to_vec(), reason.map(|reason| reason as u8))).or_default();
         *count += 1;
-        *sum += nanoseconds;
+        *sum = sum.saturating_add(nanoseconds);
     }
 
     /// Returns the sums, with the longest time first.
@@ -97,11 +97,42 @@ impl Sums {
 /// A G that waits.
 struct Waiting {
     since: u64,
-    /// The time up to which the wait has been charged to unlocks. At first, this is the beginning of the wait.
-    uncharged: u64,
     reason: WaitReason,
     stack: Stack,
     lock: Option<u64>,
+}
+
+/// The Gs that wait for a lock. Time that was charged to an unlock is not charged again, so the uncharged time of each G
+/// begins with its wait or at the last charge, whichever is later. Only the sum of these beginnings is kept, so that an
+/// unlock takes constant time, however many Gs wait.
+#[derive(Default)]
+struct Queue {
+    count: u64,
+    /// The sum of the times at which the uncharged time of each G begins.
+    begins: u128,
+    /// The time of the last unlock that was charged.
+    charged: u64,
+}
+
+impl Queue {
+    fn join(&mut self, when: u64) {
+        self.count += 1;
+        self.begins += u128::from(when);
+    }
+
+    /// Removes a G that has waited since `since`.
+    fn leave(&mut self, since: u64) {
+        self.count -= 1;
+        self.begins -= u128::from(since.max(self.charged));
+    }
+
+    /// Returns the sum of the times of all Gs that are not charged yet, up to `when`, and marks them as charged.
+    fn charge(&mut self, when: u64) -> u64 {
+        let ends = u128::from(self.count) * u128::from(when);
+        let uncharged = ends - self.begins;
+        (self.begins, self.charged) = (ends, when);
+        u64::try_from(uncharged).unwrap_or(u64::MAX)
+    }
 }
 
 /// The busy time of a CPU since its last sample.
@@ -119,7 +150,7 @@ struct Cpu {
 struct Replay {
     waiting: HashMap<GoroutineId, Waiting>,
     /// The Gs that wait for each lock.
-    queues: HashMap<u64, Vec<GoroutineId>>,
+    queues: HashMap<u64, Queue>,
     cpus: HashMap<u32, Cpu>,
     block: Sums,
     mutex: Sums,
@@ -135,10 +166,9 @@ impl Replay {
                 // wait is unknown, so the wait is dropped.
                 self.leave(*goroutine);
                 if let Some(lock) = lock {
-                    self.queues.entry(*lock).or_default().push(*goroutine);
+                    self.queues.entry(*lock).or_default().join(when);
                 }
-                let waiting =
-                    Waiting { since: when, uncharged: when, reason: *reason, stack: stack.clone(), lock: *lock };
+                let waiting = Waiting { since: when, reason: *reason, stack: stack.clone(), lock: *lock };
                 self.waiting.insert(*goroutine, waiting);
             }
             What::Ready { goroutine, unlocked } => self.ready(when, *goroutine, unlocked.as_ref()),
@@ -174,13 +204,7 @@ impl Replay {
     /// earlier unlock is not charged again. Go estimates the sum from the longest and the shortest of the waits
     /// (`semrelease1`).
     fn charge(&mut self, when: u64, unlocked: &Unlocked) {
-        let mut sum = 0;
-        for goroutine in self.queues.get(&unlocked.lock).into_iter().flatten() {
-            if let Some(waiting) = self.waiting.get_mut(goroutine) {
-                sum += when - waiting.uncharged;
-                waiting.uncharged = when;
-            }
-        }
+        let sum = self.queues.get_mut(&unlocked.lock).map_or(0, |queue| queue.charge(when));
         self.mutex.add(&unlocked.stack, None, sum);
     }
 
@@ -188,7 +212,7 @@ impl Replay {
     fn leave(&mut self, goroutine: GoroutineId) -> Option<Waiting> {
         let waiting = self.waiting.remove(&goroutine)?;
         if let Some(queue) = waiting.lock.and_then(|lock| self.queues.get_mut(&lock)) {
-            queue.retain(|&other| other != goroutine);
+            queue.leave(waiting.since);
         }
         Some(waiting)
     }

@@ -3,6 +3,7 @@
 use gmp_sched::goroutine::WaitReason;
 use gmp_sched::trace::{Event, EventKind, PreemptReason, Track, TrackTrace};
 use profile::{Profile, Sample};
+use proptest::prelude::{prop_assert_eq, proptest};
 
 /// Makes an event from the words of its binary form.
 fn event(when: u64, kind: EventKind, goroutine: u64, detail: u64) -> Event {
@@ -104,6 +105,57 @@ fn unlock_is_charged_the_time_of_all_that_wait_for_the_lock() {
     assert_eq!(profile.mutex, expected);
     let block = 100 + 120 + 180 + 90;
     assert_eq!(profile.block, [sample(&[5], Some(WaitReason::MutexLock), 4, block)]);
+}
+
+/// Computes the charge of each unlock by a visit of each G that waits for the lock. An action is the time since the one
+/// before, a G, a lock, and what happens: 0 if the G parks for the lock, 1 if the G's wait ends at its limit, and
+/// otherwise an unlock of the lock readies the G.
+fn charges_by_visits(actions: &[(u64, u64, u64, u8)]) -> Vec<u64> {
+    struct Waiting {
+        goroutine: u64,
+        lock: u64,
+        uncharged: u64,
+    }
+    let (mut now, mut waiting, mut charges) = (0, Vec::<Waiting>::new(), Vec::new());
+    for &(delay, goroutine, lock, what) in actions {
+        now += delay;
+        if what > 1 {
+            let queue = waiting.iter_mut().filter(|waiting| waiting.lock == lock);
+            charges.push(queue.map(|waiting| now - std::mem::replace(&mut waiting.uncharged, now)).sum());
+        }
+        waiting.retain(|waiting| waiting.goroutine != goroutine);
+        if what == 0 {
+            waiting.push(Waiting { goroutine, lock, uncharged: now });
+        }
+    }
+    charges
+}
+
+proptest! {
+    #[test]
+    fn charges_are_those_of_a_visit_of_each_waiting_g(
+        start in 0..u64::MAX / 2,
+        actions in proptest::collection::vec((0_u64..4, 16_u64..24, 1_u64..3, 0_u8..4), 0..60),
+    ) {
+        let (mut now, mut events, mut unlocks) = (start, Vec::new(), 0);
+        for &(delay, goroutine, lock, what) in &actions {
+            now += delay;
+            match what {
+                0 => events.extend(park_for_lock(now, goroutine, lock)),
+                1 => events.push(event(now, EventKind::Ready, goroutine, 0)),
+                _ => {
+                    unlocks += 1;
+                    events.extend(defined(unlocks, &[unlocks]));
+                    events.extend(ready_by_unlock(now, goroutine, lock, unlocks));
+                }
+            }
+        }
+        let mut shown = profile(&[(ON_P0, events)]).mutex;
+        shown.sort_by(|left, right| left.stack.cmp(&right.stack));
+        let expected = charges_by_visits(&actions).into_iter().zip(1..);
+        let expected: Vec<_> = expected.map(|(charge, unlock)| sample(&[unlock], None, 1, charge)).collect();
+        prop_assert_eq!(shown, expected);
+    }
 }
 
 #[test]
