@@ -46,6 +46,8 @@ class History {
     /** The periods in which the world was stopped, as columns. */
     this.stops = { from: [], to: [] };
     this.checkpoints = [];
+    /** The size of all checkpoints together. */
+    this.checkpointBytes = 0;
     this.interval = INTERVAL;
     /** The state that was asked for last. */
     this.last = null;
@@ -89,15 +91,14 @@ class History {
 
   /** Keeps a copy of the state. If the copies become too large, drops every second one. */
   checkpoint(state) {
-    this.checkpoints.push(state.clone());
-    while (this.checkpointBytes() > CHECKPOINT_BYTES && this.checkpoints.length > 1) {
+    const copy = state.clone();
+    this.checkpoints.push(copy);
+    this.checkpointBytes += copy.bytes();
+    while (this.checkpointBytes > CHECKPOINT_BYTES && this.checkpoints.length > 1) {
       this.checkpoints = this.checkpoints.filter((_, number) => number % 2 === 0);
+      this.checkpointBytes = this.checkpoints.reduce((sum, kept) => sum + kept.bytes(), 0);
       this.interval *= 2;
     }
-  }
-
-  checkpointBytes() {
-    return this.checkpoints.reduce((sum, state) => sum + state.bytes(), 0);
   }
 
   // `State.step` calls the following methods.

@@ -32,12 +32,15 @@ fn is_bounded(browser: &mut Browser, theme: &str, goroutines: u64, parks: u64) -
     };
     let load = number(browser, "performance.getEntriesByType('navigation')[0].loadEventEnd")?;
     let bytes = number(browser, "probe.bytes()")?;
-    let checkpoints = number(browser, "history_.checkpointBytes()")?;
+    let checkpoints = number(browser, "history_.checkpoints.reduce((sum, state) => sum + state.bytes(), 0)")?;
     let (interval, periods) = (number(browser, "history_.interval")?, number(browser, "history_.count")?);
     println!(
         "{goroutines} Gs: loaded in {load:.0} ms, {bytes} bytes, {checkpoints} in checkpoints, every {interval} events"
     );
     assert!(checkpoints <= number(browser, "CHECKPOINT_BYTES")?);
+    assert_eq!(checkpoints, number(browser, "history_.checkpointBytes")?);
+    // A new checkpoint does not need the sizes of all earlier ones.
+    assert!(number(browser, "probe.sizes(500)")? <= 4.0 * 500.0);
     assert!(bytes <= MOST_BYTES as f64, "{bytes}");
     // A jump replays the events since the last checkpoint, and a step forward replays one.
     let middle = EVENTS / 2 + 77;

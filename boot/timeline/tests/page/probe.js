@@ -130,6 +130,20 @@ const probe = {
     return count;
   },
 
+  /** How many sizes of states are computed while this number of checkpoints is added. */
+  sizes(checkpoints) {
+    const { bytes } = State.prototype, state = history_.checkpoints.at(-1);
+    const copy = Object.assign(Object.create(History.prototype), history_, { checkpoints: [...history_.checkpoints] });
+    let count = 0;
+    State.prototype.bytes = function () {
+      count++;
+      return bytes.call(this);
+    };
+    for (let number = 0; number < checkpoints; number++) copy.checkpoint(state);
+    State.prototype.bytes = bytes;
+    return count;
+  },
+
   reads: 0,
   isCounting: false,
 
