@@ -122,6 +122,12 @@ function changeSpeed(by) {
   if (playing) play(true);
 }
 
+/** Shows the state at the beginning of the period `n`, and the row of the period. */
+function goToPeriod(n) {
+  goTo(countUpTo(EVENTS.when, history_.from[n]));
+  timeline.revealRow(n);
+}
+
 /** Goes to the next or previous period of the chosen G. */
 function nextSlice(direction) {
   if (timeline.chosen < 0) return;
@@ -129,7 +135,7 @@ function nextSlice(direction) {
   const begun = countPeriods(list, from, timeline.cursor);
   // Times are whole numbers of nanoseconds.
   const n = direction > 0 ? list[begun] : list[countPeriods(list, from, timeline.cursor - 1) - 1];
-  if (n !== undefined) goTo(countUpTo(EVENTS.when, history_.from[n]));
+  if (n !== undefined) goToPeriod(n);
 }
 
 let saving = 0;
@@ -191,7 +197,7 @@ function takeHit(g) {
   element('hits').hidden = true;
   choose(g);
   const first = history_.ofGoroutine.of(g)[0];
-  if (first !== undefined) goTo(countUpTo(EVENTS.when, history_.from[first]));
+  if (first !== undefined) goToPeriod(first);
   element('timeline').focus();
 }
 
@@ -220,13 +226,16 @@ element('hits').addEventListener('click', (event) => {
   const canvas = element('timeline'), tip = element('tip');
   let drag = null;
   canvas.addEventListener('wheel', (event) => {
+    if (event.offsetX < LEFT && timeline.isHigher) return;
     event.preventDefault();
     if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) timeline.pan((event.deltaX || event.deltaY) / 800);
     else timeline.zoom(1.0016 ** event.deltaY, event.offsetX);
   }, { passive: false });
   canvas.addEventListener('pointerdown', (event) => {
     canvas.setPointerCapture(event.pointerId);
-    drag = { x: event.offsetX, from: timeline.from, to: timeline.to, isOverview: event.offsetY < OVERVIEW, moved: false };
+    drag = {
+      x: event.offsetX, y: event.offsetY, from: timeline.from, to: timeline.to, scroll: timeline.scroll, isOverview: event.offsetY < OVERVIEW, moved: false,
+    };
     if (drag.isOverview) moveOverview(event.offsetX);
   });
   const moveOverview = (x) => {
@@ -236,11 +245,12 @@ element('hits').addEventListener('click', (event) => {
   canvas.addEventListener('pointermove', (event) => {
     if (drag?.isOverview) return moveOverview(event.offsetX);
     if (drag) {
-      drag.moved ||= Math.abs(event.offsetX - drag.x) > 3;
+      drag.moved ||= Math.max(Math.abs(event.offsetX - drag.x), Math.abs(event.offsetY - drag.y)) > 3;
       if (drag.moved) {
         const by = ((drag.x - event.offsetX) / (timeline.width - LEFT)) * (drag.to - drag.from);
         const from = Math.max(0, Math.min(drag.from + by, DURATION - (drag.to - drag.from)));
         timeline.show(from, from + (drag.to - drag.from));
+        timeline.view.scrollTop = drag.scroll + drag.y - event.offsetY;
       }
       tip.hidden = true;
       return undefined;
@@ -263,6 +273,7 @@ element('hits').addEventListener('click', (event) => {
     goTo(countUpTo(EVENTS.when, timeline.when(event.offsetX)));
   });
   canvas.addEventListener('pointerleave', () => (tip.hidden = true));
+  timeline.view.addEventListener('scroll', () => (tip.hidden = true));
 }
 element('moment').addEventListener('click', (event) => {
   const circle = event.target.closest('[data-g]');

@@ -11,6 +11,7 @@ Object.assign(Timeline.prototype, {
   drawInterrupts({ from, to, name }, number) {
     const { context: c } = this;
     const y = this.y(number), height = Math.max(2, this.row * 0.45);
+    if (!this.isInView(y, height)) return;
     c.fillStyle = this.style('--interrupt');
     for (let index = countUpTo(to, this.from); index < from.length && from[index] <= this.to;) {
       const left = Math.max(LEFT, this.x(from[index])), right = this.x(to[index]), width = Math.max(2, right - left);
@@ -33,6 +34,7 @@ Object.assign(Timeline.prototype, {
     if (this.outsideRow < 0) return;
     const { context: c, history } = this;
     const y = this.y(this.outsideRow);
+    if (!this.isInView(y, this.row)) return;
     for (let index = countUpTo(this.outsideWhen, this.from - 1); this.outsideWhen[index] <= this.to;) {
       const i = history.outside[index], x = Math.round(this.x(EVENTS.when[i])), g = EVENTS.goroutine[i];
       c.fillStyle = g === NO_GOROUTINE ? this.style('--front') : this.color(g, this.chosen >= 0 && g !== this.chosen);
@@ -47,6 +49,7 @@ Object.assign(Timeline.prototype, {
     const top = this.y(this.rows.length) + 4;
     this.spans.forEach(({ text, from, to, latest, g }, row) => {
       const y = top + row * SPAN_ROW;
+      if (!this.isInView(y, SPAN_ROW)) return;
       c.globalAlpha = 0.75;
       for (let index = countUpTo(latest, this.from); index < from.length && from[index] <= this.to;) {
         const left = Math.max(LEFT, this.x(from[index])), right = Math.max(left + 2, this.x(to[index]));
@@ -73,7 +76,7 @@ Object.assign(Timeline.prototype, {
     const { from, to } = this.history.stops;
     for (let index = countUpTo(to, this.from); index < from.length && from[index] <= this.to;) {
       const left = Math.max(LEFT, this.x(from[index])), right = Math.max(left + 1, this.x(to[index]));
-      c.fillRect(left, this.top, right - left, this.y(this.rows.length) - this.top);
+      c.fillRect(left, this.top, right - left, Math.max(0, this.y(this.rows.length) - this.top));
       index = Math.max(index + 1, countOnwards(to, this.when(right), index));
     }
     c.globalAlpha = 1;

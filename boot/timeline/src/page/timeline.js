@@ -1,7 +1,12 @@
 // Draws the timeline on a canvas. In each row, the next column of pixels is found by a search from the column before. So
 // drawing takes about as long for a million periods as for a thousand.
+//
+// The canvas is as large as the part of the timeline that is in view. If there are more rows than fit, the element around
+// the canvas is scrolled, and the canvas draws other rows.
 
-const ROW = 44, GAP = 4, LEFT = 88, RULER = 26, OVERVIEW = 34, COUNTS = 44, SPAN_ROW = 22;
+/** The height of a row. If rows do not fit, they are made lower, but not lower than `LEAST_ROW`, in which names fit. */
+const ROW = 44, LEAST_ROW = 12;
+const GAP = 4, LEFT = 88, RULER = 26, OVERVIEW = 34, COUNTS = 44, SPAN_ROW = 22;
 
 /** The size of the text on the canvas, in pixels. It is larger on a large screen, which may be that of a projector. */
 const FONT = matchMedia('(min-width: 1500px)').matches ? 16 : 13;
@@ -9,6 +14,10 @@ const FONT = matchMedia('(min-width: 1500px)').matches ? 16 : 13;
 class Timeline {
   constructor(canvas, history, onChange) {
     this.canvas = canvas;
+    /** The element that is scrolled. */
+    this.view = canvas.parentElement.parentElement;
+    /** How far the rows are scrolled, in pixels. */
+    this.scroll = 0;
     this.context = canvas.getContext('2d');
     this.history = history;
     this.onChange = onChange;
@@ -24,7 +33,8 @@ class Timeline {
     this.spans = this.collectSpans();
     this.outsideWhen = Float64Array.from(history.outside, (i) => EVENTS.when[i]);
     this.makeRows();
-    new ResizeObserver(() => this.resize()).observe(canvas.parentElement);
+    this.view.addEventListener('scroll', () => this.draw());
+    new ResizeObserver(() => this.resize()).observe(this.view.parentElement);
     this.resize();
   }
 
@@ -78,16 +88,22 @@ class Timeline {
   }
 
   resize() {
-    const { canvas } = this;
-    const width = canvas.parentElement.clientWidth;
+    const { canvas, view } = this;
     const rows = this.rows?.length ?? 0;
     this.top = OVERVIEW + RULER + COUNTS;
-    const wanted = this.top + rows * (ROW + GAP) + this.spans.length * SPAN_ROW + 8;
-    const height = Math.max(180, Math.min(wanted, window.innerHeight * 0.62));
-    // If the rows do not fit at their full height, they are made lower.
-    this.row = Math.max(3, Math.min(ROW, (height - this.top - this.spans.length * SPAN_ROW - 8) / Math.max(1, rows) - this.gap(rows)));
+    const others = this.top + this.spans.length * SPAN_ROW + 8;
+    const height = Math.max(180, Math.min(others + rows * (ROW + GAP), window.innerHeight * 0.62));
+    const share = (room) => room / Math.max(1, rows) - this.gap(rows);
+    /** Whether there are more rows than fit. */
+    this.isHigher = share(height - others) < LEAST_ROW;
+    // If the spans do not fit, the rows above them still get half of the view.
+    const fitting = share(this.isHigher ? (height - this.top) / 2 : height - others);
+    this.row = Math.max(LEAST_ROW, Math.min(ROW, fitting));
+    canvas.parentElement.style.height = `${this.isHigher ? others + rows * (this.row + this.gap(rows)) : height}px`;
+    canvas.style.height = view.style.height = `${height}px`;
+    // A scroll bar makes the canvas narrower.
+    const width = view.clientWidth;
     const scale = window.devicePixelRatio || 1;
-    canvas.style.height = `${height}px`;
     canvas.width = Math.max(1, Math.round(width * scale));
     canvas.height = Math.round(height * scale);
     this.width = width;
@@ -120,7 +136,21 @@ class Timeline {
   }
 
   y(row) {
-    return this.top + row * (this.row + this.gap(this.rows.length));
+    return this.top - this.scroll + row * (this.row + this.gap(this.rows.length));
+  }
+
+  /** Whether a part of a row at this place is in the view. */
+  isInView(y, height) {
+    return y + height > this.top && y < this.height;
+  }
+
+  /** Scrolls to the row of the period `n`, if it is not in the view. */
+  revealRow(n) {
+    const row = this.rowOf(n);
+    if (row < 0) return;
+    this.scroll = this.view.scrollTop;
+    const above = this.y(row) - GAP - this.top, below = this.y(row) + this.row + GAP - this.height;
+    if (above < 0 || below > 0) this.view.scrollBy(0, above < 0 ? above : below);
   }
 
   rowOf(n) {
@@ -186,6 +216,7 @@ class Timeline {
   drawNow() {
     const { context: c } = this;
     this.styles = {};
+    this.scroll = this.view.scrollTop;
     this.isDark = document.documentElement.dataset.theme === 'dark';
     c.clearRect(0, 0, this.width, this.height);
     c.font = `${FONT}px system-ui, "DejaVu Sans", sans-serif`;
@@ -193,6 +224,19 @@ class Timeline {
     this.drawOverview();
     this.drawRuler();
     this.drawCounts();
+    c.save();
+    if (this.scroll > 0) {
+      c.beginPath();
+      c.rect(0, this.top, this.width, this.height);
+      c.clip();
+    }
+    this.drawRows();
+    c.restore();
+    this.drawCursor();
+    this.drawViolation();
+  }
+
+  drawRows() {
     this.rows.forEach((row, number) => this.drawRow(row, number));
     this.history.interrupts.forEach((list, cpu) => this.drawInterrupts(list, this.firstCpu + cpu));
     this.drawOutside();
@@ -200,8 +244,6 @@ class Timeline {
     this.drawStops();
     if (this.chosen >= 0) this.drawPath();
     this.drawArrows();
-    this.drawCursor();
-    this.drawViolation();
   }
 
   /** Draws the overview of the whole trace: how many Ps are busy, and which part of the trace is shown below. */
@@ -296,9 +338,10 @@ class Timeline {
   drawRow(row, number) {
     const { context: c } = this;
     const y = this.y(number), height = this.row;
+    if (!this.isInView(y, height)) return;
     c.fillStyle = this.style('--front');
     c.textAlign = 'right';
-    if (height >= 9 || number % Math.ceil(10 / height) === 0) c.fillText(row.name, LEFT - 6, y + height / 2);
+    c.fillText(row.name, LEFT - 6, y + height / 2);
     c.textAlign = 'left';
     c.fillStyle = this.style('--idle');
     c.fillRect(LEFT, y, this.width - LEFT, height);
@@ -348,7 +391,7 @@ class Timeline {
       c.fillRect(left, y + height * 0.72, Math.max(1, right - left - 0.5), height * 0.28);
     }
     const text = activity === THREAD ? nameOfThread(history.machine[n]) : label(history.goroutine[n]);
-    if (isThin || right - left < 26 || height < 12) return;
+    if (isThin || right - left < 26) return;
     c.save();
     c.beginPath();
     c.rect(left, y, right - left - 2, height);
@@ -394,8 +437,10 @@ class Timeline {
     else this.draw();
   }
 
+  /** The number of the row at a height on the canvas, or -1. Rows that are scrolled out of view are at no height. */
   rowAt(y) {
-    return Math.floor((y - this.top) / (this.row + this.gap(this.rows.length)));
+    if (y < this.top) return -1;
+    return Math.floor((y + this.scroll - this.top) / (this.row + this.gap(this.rows.length)));
   }
 
   /** How long two pixels are. */

@@ -57,7 +57,7 @@ impl Browser {
             .arg(program)
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
             .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
-            .args(["--remote-debugging-pipe", "--force-color-profile=srgb"])
+            .args(["--remote-debugging-pipe", "--force-color-profile=srgb", "--disable-smooth-scrolling"])
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -142,6 +142,8 @@ impl Browser {
         let (code, text) = match key {
             "Enter" => (13, "\r"),
             "Escape" => (27, ""),
+            "PageUp" => (33, ""),
+            "PageDown" => (34, ""),
             "ArrowLeft" => (37, ""),
             "ArrowUp" => (38, ""),
             "ArrowRight" => (39, ""),
@@ -172,6 +174,22 @@ impl Browser {
         self.point(x, y)?;
         for kind in ["mousePressed", "mouseReleased"] {
             let event = json!({ "type": kind, "x": x, "y": y, "button": "left", "clickCount": 1 });
+            self.call("Input.dispatchMouseEvent", event)?;
+        }
+        Ok(())
+    }
+
+    /// Turns the wheel of the pointer at a point of the window, downwards if `delta` is positive.
+    pub(crate) fn wheel(&mut self, x: f64, y: f64, delta: f64) -> Result<(), Failed> {
+        let event = json!({ "type": "mouseWheel", "x": x, "y": y, "deltaX": 0, "deltaY": delta });
+        self.call("Input.dispatchMouseEvent", event).map(drop)
+    }
+
+    /// Moves the pointer from a point of the window to another one, with its button pressed.
+    pub(crate) fn drag(&mut self, from: (f64, f64), to: (f64, f64)) -> Result<(), Failed> {
+        self.point(from.0, from.1)?;
+        for (kind, (x, y)) in [("mousePressed", from), ("mouseMoved", to), ("mouseReleased", to)] {
+            let event = json!({ "type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1 });
             self.call("Input.dispatchMouseEvent", event)?;
         }
         Ok(())

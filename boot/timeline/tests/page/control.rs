@@ -10,7 +10,7 @@ use timeline::model::{Activity, Model, Slice};
 use crate::browser::Browser;
 use crate::{page_of, programs};
 
-fn real(value: &Value) -> f64 {
+pub(crate) fn real(value: &Value) -> f64 {
     value.as_f64().expect("a number")
 }
 
@@ -289,7 +289,7 @@ fn rows_are_ms(browser: &mut Browser, model: &Model) -> Result<(), Failed> {
 }
 
 /// Waits until this condition is true in the page.
-fn wait_for(browser: &mut Browser, condition: &str) -> Result<(), Failed> {
+pub(crate) fn wait_for(browser: &mut Browser, condition: &str) -> Result<(), Failed> {
     let wait = "new Promise((done) => { const ask = () => (CONDITION ? done() : setTimeout(ask, 20)); ask(); })";
     browser.evaluate(&wait.replace("CONDITION", condition)).map(drop)
 }

@@ -16,6 +16,7 @@ mod control;
 mod generated;
 mod million;
 mod programs;
+mod rows;
 mod violation;
 
 use browser::Browser;
@@ -27,7 +28,7 @@ const LIGHT: &[&str] = &["light"];
 const DARK: &[&str] = &["dark"];
 const BOTH: &[&str] = &["light", "dark"];
 
-const TESTS: [(&str, Test, &[&str]); 12] = [
+const TESTS: [(&str, Test, &[&str]); 13] = [
     ("periods_arrows_and_interrupts_are_those_of_the_model", agreement::periods_and_arrows, LIGHT),
     ("arrows_are_drawn_between_the_rows_of_the_model", agreement::drawn_arrows, DARK),
     ("longest_waits_and_histogram_are_those_of_the_model", agreement::waits_and_latencies, LIGHT),
@@ -39,6 +40,7 @@ const TESTS: [(&str, Test, &[&str]); 12] = [
     ("text_is_readable_on_a_projector", control::appearance, BOTH),
     ("million_events_of_a_thousand_gs_take_little_memory_and_time", million::events_of_a_thousand_gs, LIGHT),
     ("million_events_of_many_gs_take_little_memory_and_time", million::events_of_many_gs, DARK),
+    ("rows_that_do_not_fit_are_scrolled", rows::are_scrolled, BOTH),
     ("page_begins_with_the_violated_rule", violation::is_shown_first, BOTH),
 ];
 

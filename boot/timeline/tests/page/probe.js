@@ -77,6 +77,18 @@ const probe = {
     return calls;
   },
 
+  /** The texts that are drawn. */
+  texts() {
+    const c = timeline.context, list = [];
+    c.fillText = (text) => list.push(text);
+    timeline.drawNow();
+    delete c.fillText;
+    return list;
+  },
+
+  /** Where the timeline is in the window. */
+  view: () => element('view').getBoundingClientRect().toJSON(),
+
   /** The lines and the sizes of their dashes that are drawn from row to row. */
   lines() {
     const c = timeline.context, list = [];
