@@ -3,10 +3,9 @@
 
 const element = (id) => document.getElementById(id);
 const history_ = new History();
-const given = new URLSearchParams(location.hash.slice(1));
 
 const dark = matchMedia('(prefers-color-scheme: dark)').matches;
-document.documentElement.dataset.theme = given.get('theme') ?? (dark ? 'dark' : 'light');
+document.documentElement.dataset.theme = dark ? 'dark' : 'light';
 
 let position = 0;
 let tab = 'moment';
@@ -136,6 +135,22 @@ function nextSlice(direction) {
   // Times are whole numbers of nanoseconds.
   const n = direction > 0 ? list[begun] : list[countPeriods(list, from, timeline.cursor - 1) - 1];
   if (n !== undefined) goToPeriod(n);
+}
+
+/** Shows what this part of an address says. What it does not say is as in a page that was just opened. */
+function showAddress(fragment) {
+  const given = new URLSearchParams(fragment.replace(/^#/, ''));
+  const number = (name) => Number(given.get(name)) || 0;
+  play(false);
+  if (given.has('theme')) document.documentElement.dataset.theme = given.get('theme');
+  const byMachine = given.get('rows') === 'm';
+  if (byMachine !== timeline.byMachine) showRows(byMachine);
+  timeline.chosen = given.has('g') ? DATA.goroutines.findIndex(([id]) => id === number('g')) : -1;
+  if (given.has('from')) timeline.show(number('from'), number('to'));
+  else timeline.show(0, DURATION);
+  showTab(['waits', 'latency'].includes(given.get('tab')) ? given.get('tab') : 'moment');
+  if (given.has('event') || DATA.violation < 0) goTo(number('event'), !given.has('from'));
+  else showViolation();
 }
 
 let saving = 0;
@@ -327,6 +342,8 @@ for (const button of document.querySelectorAll('nav [data-tab]')) {
   button.addEventListener('click', () => showTab(button.dataset.tab));
 }
 window.addEventListener('resize', () => drawMoment());
+// A link to a moment was opened in this page. `saveSoon` does not cause this event.
+window.addEventListener('hashchange', (event) => showAddress(new URL(event.newURL).hash));
 
 // The first picture.
 
@@ -336,14 +353,9 @@ element('facts').innerHTML =
     .filter(([count]) => count).map(([count, name]) => `${count} ${name}${count === 1 ? '' : 's'}`).join(', ') +
   ` in ${duration(DURATION)}` +
   (DATA.lost ? `, <span class="lost">${DATA.lost} events lost</span>` : '');
-if (given.get('rows') === 'm') showRows(true);
-if (given.has('g')) timeline.chosen = DATA.goroutines.findIndex(([id]) => id === Number(given.get('g')));
-if (given.has('from')) timeline.show(Number(given.get('from')), Number(given.get('to')));
 if (DATA.violation >= 0) {
   element('violation').hidden = false;
   element('violation').textContent = `Violated rule: ${DATA.texts[EVENTS.detail[DATA.violation]]}`;
   element('violation').addEventListener('click', showViolation);
 }
-showTab(['waits', 'latency'].includes(given.get('tab')) ? given.get('tab') : 'moment');
-if (given.has('event') || DATA.violation < 0) goTo(Number(given.get('event') ?? 0), !given.has('from'));
-else showViolation();
+showAddress(location.hash);

@@ -324,7 +324,8 @@ fn playing(browser: &mut Browser) -> Result<(), Failed> {
     wait_for(browser, "position === EVENTS.count && playing === 0")
 }
 
-/// A page that is opened at the address of another page shows the same as that page.
+/// A page that is opened at the address of another page shows the same as that page. So does a page that is open already
+/// when its address changes.
 fn address(browser: &mut Browser, page: &Path, theme: &str) -> Result<(), Failed> {
     browser.evaluate("choose(3); timeline.show(1000, 90000); goTo(50); showTab('latency'); showRows(true)")?;
     browser.press("t")?;
@@ -335,6 +336,15 @@ fn address(browser: &mut Browser, page: &Path, theme: &str) -> Result<(), Failed
     let fragment = browser.evaluate("location.hash.slice(1)")?;
     browser.open(page, fragment.as_str().expect("a text"))?;
     assert_eq!(browser.evaluate("probe.shown()")?, shown);
+    browser.open(page, &format!("theme={other}"))?;
+    let fresh = browser.evaluate("probe.shown()")?;
+    for (fragment, expected) in [(&fragment, &shown), (&format!("theme={other}").into(), &fresh)] {
+        browser.evaluate(&format!(
+            "play(true); new Promise((done) => {{ addEventListener('hashchange', done, {{ once: true }}); location.hash = {fragment}; }}).then(() => null)"
+        ))?;
+        assert_eq!(browser.evaluate("probe.shown()")?, *expected, "after a change of the address");
+        assert_eq!(browser.evaluate("playing")?, 0);
+    }
     Ok(())
 }
 
