@@ -63,7 +63,7 @@ impl Profile {
             cpu: replay.cpu.into_samples(),
             cpus: traces.iter().filter(|trace| matches!(trace.track, Track::Cpu(_))).count(),
             waiting: replay.waiting.len() as u64,
-            lost: traces.iter().map(|trace| trace.lost).sum(),
+            lost: traces.iter().map(|trace| trace.lost).fold(0, u64::saturating_add),
             duration: times().max().unwrap_or(0) - times().min().unwrap_or(0),
         }
     }

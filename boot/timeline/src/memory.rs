@@ -5,11 +5,15 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
+use gmp_sched::scheduler::PROCESSOR_LIMIT;
 use gmp_sched::trace::memory::{EVENT_WORDS, HEADER_WORDS, MAGIC, RING_HEADER_WORDS};
 use gmp_sched::trace::{Event, Track, TrackTrace};
 
 /// The largest number of events that a reader keeps, of all tracks together. The reader counts later events as lost.
 pub const LIMIT: usize = 16_000_000;
+
+/// The number of CPUs that the page can number: see `track_number` in `page.rs`.
+const CPU_LIMIT: u32 = 0x7fff;
 
 /// Copies the events out of the shared memory, which is a file. This works while the machine writes the events, and
 /// also later.
@@ -49,7 +53,7 @@ impl Reader {
             if at + RING_HEADER_WORDS as u64 > words_in_all {
                 return Err(unknown_layout());
             }
-            let track = Track::from_word(self.word(at + 2)?).ok_or_else(unknown_layout)?;
+            let track = Track::from_word(self.word(at + 2)?).filter(is_possible).ok_or_else(unknown_layout)?;
             let words = self.word(at + 3)?;
             let capacity = words.saturating_sub(RING_HEADER_WORDS as u64) / EVENT_WORDS as u64;
             let end = at.checked_add(words).filter(|&end| capacity > 0 && end <= words_in_all);
@@ -66,7 +70,8 @@ impl Reader {
 
     /// Copies the new events of the ring that begins at the word `at`.
     fn copy(&mut self, ring: usize, at: u64, capacity: u64) -> io::Result<()> {
-        let written = self.word(at + 1)?;
+        // The number of events never becomes less, unless the memory is damaged.
+        let written = self.word(at + 1)?.max(self.next[ring]);
         let begin = self.next[ring].max(written.saturating_sub(capacity));
         let slots = at + RING_HEADER_WORDS as u64;
         let mut bytes = vec![0; (written - begin) as usize * Event::BYTES];
@@ -96,6 +101,16 @@ impl Reader {
     #[must_use]
     pub fn into_traces(self) -> Vec<TrackTrace> {
         self.traces
+    }
+}
+
+/// Returns whether a scheduler can have this track. Readers of a trace keep a list of all Ps and one of all CPUs, which
+/// an impossible number would make too long.
+fn is_possible(track: &Track) -> bool {
+    match *track {
+        Track::Processor(number) => (number as usize) < PROCESSOR_LIMIT,
+        Track::Cpu(number) => number < CPU_LIMIT,
+        Track::Outside => true,
     }
 }
 
@@ -168,6 +183,10 @@ mod tests {
         reader.poll().expect("a memory");
         assert_eq!(numbers(&reader, 0), [2, 3]);
         assert_eq!(reader.traces[0].lost, 2);
+        // A number of events that becomes less is that of a damaged memory.
+        put(&file, HEADER_WORDS as u64 + 1, 1);
+        reader.poll().expect("a memory");
+        assert_eq!((numbers(&reader, 0), reader.traces[0].lost), (vec![2, 3], 2));
     }
 
     #[test]
@@ -190,10 +209,15 @@ mod tests {
     }
 
     #[test]
-    fn memory_with_impossible_sizes_is_refused() {
+    fn memory_with_impossible_sizes_or_tracks_is_refused() {
         let ring = HEADER_WORDS as u64;
-        // Too many rings, an unknown track, and rings that are too small or too large.
-        for (word, value) in [(1, 3), (1, u64::MAX), (ring + 2, 9 << 32), (ring + 3, 5), (ring + 3, u64::MAX)] {
+        let (processor, cpu) = (PROCESSOR_LIMIT as u64, 1 << 32 | u64::from(CPU_LIMIT));
+        let tracks =
+            [9 << 32, u64::from(u32::MAX), processor, cpu, 1 << 32 | 0xffff_ffff].map(|track| (ring + 2, track));
+        // Too many rings, rings that are too small or too large, an unknown track, and numbers of Ps and CPUs that are
+        // too large.
+        let sizes = [(1, 3), (1, u64::MAX), (ring + 3, 5), (ring + 3, u64::MAX)];
+        for (word, value) in sizes.into_iter().chain(tracks) {
             let file = memory();
             put(&file, word, value);
             put(&file, 0, MAGIC);

@@ -160,7 +160,7 @@ impl<W: Write> Writer<'_, W> {
             let Some(goroutine) = entry.goroutine else { continue };
             let name = quoted(&format!("{:?} {}", entry.kind, self.trace.goroutines()[goroutine].label()));
             // A viewer attaches an arrow to a slice. So the event is shown as the shortest possible slice.
-            let times = times(entry.when, entry.when + 1);
+            let times = times(entry.when, entry.when.saturating_add(1));
             let fields = format_args!("\"pid\":{P},\"tid\":{OUTSIDE},\"name\":{name},\"cat\":\"outside\",{times}");
             self.event("X", fields)?;
         }

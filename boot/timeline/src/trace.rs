@@ -117,7 +117,7 @@ impl Trace {
             events,
             goroutines: reader.goroutines,
             texts: reader.texts,
-            lost: tracks.iter().map(|trace| trace.lost).sum(),
+            lost: tracks.iter().map(|trace| trace.lost).fold(0, u64::saturating_add),
         }
     }
 
@@ -246,7 +246,8 @@ impl Reader {
             }
             self.set_name(&mut name);
             let mut entry = Entry {
-                when: event.when.as_nanos() - start,
+                // In a damaged trace, an event may be earlier than the first one of its track.
+                when: event.when.as_nanos().saturating_sub(start),
                 kind: event.kind,
                 track: trace.track,
                 goroutine,
@@ -328,6 +329,14 @@ mod tests {
 
     fn text(text: &str) -> u64 {
         text.bytes().rev().fold(0, |detail, byte| detail << 8 | u64::from(byte))
+    }
+
+    #[test]
+    fn event_earlier_than_the_first_one_of_its_track_is_at_the_start() {
+        let events = vec![event(100, EventKind::Busy, 0, 0), event(90, EventKind::Idle, 0, 0)];
+        let trace = Trace::new(vec![TrackTrace { track: Track::Processor(0), events, lost: 0 }]);
+        let times: Vec<_> = trace.events().iter().map(|entry| entry.when).collect();
+        assert_eq!((trace.start(), times), (100, vec![0, 0]));
     }
 
     #[test]

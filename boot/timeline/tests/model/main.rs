@@ -17,6 +17,7 @@ use timeline::cpus::{CpuSlice, CpuThread, InterruptSlice};
 use timeline::model::{Activity, Arrow, ArrowKind, Model, Slice};
 use timeline::{Cause, Entry, Trace, perfetto};
 
+mod damaged;
 #[path = "../shared/generated.rs"]
 mod generated;
 mod json;
