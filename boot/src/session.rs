@@ -41,7 +41,7 @@ pub enum Event {
     Output(Stream, Vec<u8>),
     /// The machine has ended.
     Ended(Ending),
-    /// The deadline has passed without an event.
+    /// The deadline has passed. Output that came before it may follow as further events.
     TimedOut,
 }
 
@@ -219,9 +219,13 @@ impl Session {
         self.asked_for_input.clone()
     }
 
-    /// Waits for the next event. If there is a `deadline`, waits until then at most.
+    /// Waits for the next event. If there is a `deadline`, waits until then at most. After the deadline, returns
+    /// [`Event::TimedOut`] even if there is output. Otherwise a machine that prints all the time would never time out.
     pub fn next(&mut self, deadline: Option<Instant>) -> Event {
         loop {
+            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                return Event::TimedOut;
+            }
             if let Some((stream, text)) = self.decoded.pop_front() {
                 let mut output = Vec::with_capacity(text.len());
                 let [of_output, of_errors] = &mut self.annotators;

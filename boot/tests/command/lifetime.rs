@@ -4,6 +4,7 @@
 use core::time::Duration;
 use std::env;
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{self, Command, Stdio};
@@ -199,6 +200,27 @@ fn output_without_reader_is_lost_after_a_time_and_reported() {
     let printed = first + &text(&output.stdout);
     let (lines, last) = printed.rsplit_once('\n').expect("lines");
     assert!(lines.lines().all(|line| line == "one more line") && "one more line".starts_with(last), "{last}");
+}
+
+/// The reader is slower than the program, so `boot` always has more output to show.
+#[test]
+fn program_that_prints_all_the_time_is_ended_at_the_time_limit() {
+    const LIMIT: usize = 6 << 20;
+    let _machine = small_machine();
+    let mut boot = Running::start(boot_outside(&["--smp=1", "--timeout=3"], &["print"]));
+    let mut output = boot.take_output();
+    let (mut part, mut total) = ([0; 4096], 0);
+    loop {
+        match output.read(&mut part).expect("a pipe") {
+            0 => break,
+            count => total += count,
+        }
+        assert!(total < LIMIT, "it still prints long after the time limit");
+        thread::sleep(Duration::from_millis(10));
+    }
+    let output = boot.finish();
+    assert_eq!(output.status.code(), Some(103), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("time-out: the program still ran after 3s"), "{}", text(&output.stderr));
 }
 
 /// If the kernel has not used a page of the machine's memory, this page takes no memory of the host.
