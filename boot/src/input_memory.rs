@@ -35,15 +35,13 @@ pub struct InputMemory {
 }
 
 impl InputMemory {
-    /// Makes the memory for the script in `file`.
+    /// Makes the memory for a script, which [`read_script`] has read.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if the file cannot be read, has a mistake, or is too long. [`Error::Qemu`] if the file for the
-    /// memory cannot be made.
-    pub fn of_script(file: &Path) -> Result<Self, Error> {
-        let pieces = read_script(file)?;
-        let memory = nameless_file().and_then(|memory| fill(&memory, &pieces).map(|()| memory));
+    /// [`Error::Qemu`] if the file for the memory cannot be made.
+    pub fn of_script(script: &[Piece]) -> Result<Self, Error> {
+        let memory = nameless_file().and_then(|memory| fill(&memory, script).map(|()| memory));
         Ok(Self { memory: memory.map_err(|error| cannot(&error))?, is_script: true })
     }
 
@@ -73,16 +71,14 @@ impl InputMemory {
 ///
 /// # Errors
 ///
-/// [`Error::Usage`] if the script cannot be read, has a mistake, or is too long. [`Error::Qemu`] if the file for the
-/// memory cannot be written.
-pub fn write_beside(program: &Path, script: &Path) -> Result<[OsString; 4], Error> {
-    let pieces = read_script(script)?;
+/// [`Error::Qemu`] if the file for the memory cannot be written.
+pub fn write_beside(program: &Path, script: &[Piece]) -> Result<[OsString; 4], Error> {
     let path = program.with_extension("input");
-    File::create(&path).and_then(|memory| fill(&memory, &pieces)).map_err(|error| cannot(&error))?;
+    File::create(&path).and_then(|memory| fill(&memory, script)).map_err(|error| cannot(&error))?;
     Ok(device(&path))
 }
 
-/// Reads a script, and checks it.
+/// Reads a script, and checks it. The file is read only once, because it may be a pipe.
 ///
 /// # Errors
 ///
@@ -271,7 +267,7 @@ mod tests {
         let expected = format!("0.000000007 \"one\\n\"\n2.000000000 \"{long}\"\n2.000000000 \"x\"\n");
         assert_eq!(fs::read_to_string(&file).expect("a file"), expected);
         // If the recording is used as a script, each piece is due at the time at which it was taken.
-        let script = InputMemory::of_script(&file).expect("no mistake");
+        let script = InputMemory::of_script(&read_script(&file).expect("no mistake")).expect("memory");
         assert!(script.feed().expect("no error").is_none());
         let times = [0, 1, 2, 3].map(|entry| word(&script, entry, DUE));
         assert_eq!(times, [7, 2_000_000_000, 2_000_000_000, NEVER]);
@@ -287,10 +283,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("input");
         fs::write(&file, "1 \"x\"\n".repeat(ENTRIES as usize + 1)).expect("written");
-        let error = InputMemory::of_script(&file).expect_err("too long").to_string();
+        let error = read_script(&file).expect_err("too long").to_string();
         assert!(error.contains("more input than"), "{error}");
         fs::write(&file, "1 \"x\"\n1 x").expect("written");
-        let error = InputMemory::of_script(&file).expect_err("a mistake").to_string();
+        let error = read_script(&file).expect_err("a mistake").to_string();
         assert!(error.ends_with("input:2:3: expected a text in quotes or `end`"), "{error}");
     }
 }

@@ -14,6 +14,7 @@ use boot::console::{say, show, show_on};
 use boot::convert::{self, TIMELINE};
 use boot::image::Writer;
 use boot::input_memory::{InputMemory, InputRecording};
+use boot::input_script::Piece;
 use boot::process::share_signals;
 use boot::program::{Program, listing};
 use boot::qemu::{Firmware, QEMU, shell_quoted};
@@ -69,13 +70,14 @@ fn refuse(error: &clap::Error) -> ExitCode {
 fn boot(order: &Order) -> Result<u8, Error> {
     let program = Program::find(&order.program, order.binary.as_deref())?;
     check(order)?;
+    let script = order.input_script.as_deref().map(input_memory::read_script).transpose()?;
     let elf = build::build(&program, order.options)?;
     if let Some(image) = &order.image {
         write_image(order, &elf, image)?;
         return Ok(0);
     }
     memory::check(&elf, order.configuration.memory, order.configuration.firmware)?;
-    if order.dry_run { print_command(order, &elf) } else { run(order, &elf) }
+    if order.dry_run { print_command(order, &elf, script.as_deref()) } else { run(order, &elf, script.as_deref()) }
 }
 
 /// Checks the command line and the tools. This is done before the build, because the build takes longest. So the user
@@ -84,9 +86,6 @@ fn check(order: &Order) -> Result<(), Error> {
     order.configuration.command_line(&order.arguments)?;
     if order.top {
         top::check_terminal()?;
-    }
-    if let Some(script) = &order.input_script {
-        input_memory::read_script(script)?;
     }
     if order.image.is_none() {
         memory_disk::check(&order.configuration)?;
@@ -104,7 +103,7 @@ fn write_image(order: &Order, elf: &Path, image: &Path) -> Result<(), Error> {
 }
 
 /// Writes the files that QEMU needs, and prints the command that boots the program.
-fn print_command(order: &Order, elf: &Path) -> Result<u8, Error> {
+fn print_command(order: &Order, elf: &Path, script: Option<&[Piece]>) -> Result<u8, Error> {
     let firmware = order.configuration.firmware;
     let mut file = elf.to_owned();
     if firmware != Firmware::Pvh {
@@ -113,7 +112,7 @@ fn print_command(order: &Order, elf: &Path) -> Result<u8, Error> {
     }
     let mut arguments = order.configuration.qemu_arguments(&file, &order.arguments)?;
     arguments.extend(memory_disk::write_beside(elf, &order.configuration)?);
-    if let Some(script) = &order.input_script {
+    if let Some(script) = script {
         arguments.extend(input_memory::write_beside(elf, script)?);
     }
     let words = [QEMU.as_ref()].into_iter().chain(arguments.iter().map(AsRef::as_ref));
@@ -121,7 +120,7 @@ fn print_command(order: &Order, elf: &Path) -> Result<u8, Error> {
 }
 
 /// Boots the program, shows the console until the machine ends, and writes what was recorded of the run.
-fn run(order: &Order, elf: &Path) -> Result<u8, Error> {
+fn run(order: &Order, elf: &Path, script: Option<&[Piece]>) -> Result<u8, Error> {
     share_signals().map_err(|error| Error::Qemu(format!("cannot handle signals: {error}")))?;
     let reached = order.until.map(|_| address_of_reached(elf)).transpose()?;
     let recording = Recording::start(order.trace.as_deref(), order.profile.as_deref(), order.until)?;
@@ -131,7 +130,7 @@ fn run(order: &Order, elf: &Path) -> Result<u8, Error> {
     // terminal.
     let has_terminal = io::stderr().is_terminal() && !order.top;
     let configuration = order.configuration.clone().with_stderr(has_terminal);
-    let script = order.input_script.as_deref().map(InputMemory::of_script).transpose()?;
+    let script = script.map(InputMemory::of_script).transpose()?;
     let recorded_input = order.record_input.as_deref().map(InputRecording::start).transpose()?;
     let input = recorded_input.as_ref().map(InputRecording::memory).or(script.as_ref());
     let input_was_lost = input.is_none();

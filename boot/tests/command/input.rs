@@ -219,6 +219,18 @@ fn script_is_written_by_hand() {
 }
 
 #[test]
+fn script_comes_from_a_pipe() {
+    let _machine = small_machine();
+    let mut command = boot_outside(&["--icount", "--smp=1", "--input-script=/dev/stdin", "--timeout=60"], &["clocked"]);
+    command.stdin(Stdio::piped());
+    let mut child = Running::start(command);
+    child.take_input().write_all(b"0.05 \"one\\n\"\n0.1 end\n").expect("taken");
+    let output = child.finish();
+    assert_eq!(status(&output), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains(" [one]"), "{}", text(&output.stdout));
+}
+
+#[test]
 fn mistake_in_a_script_is_named_with_its_place() {
     let folder = TempDir::new().expect("a folder");
     let file = folder.path().join("input");
