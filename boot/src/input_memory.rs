@@ -17,6 +17,7 @@ use boot_protocol::input_memory::{AT, DATA, DATA_BYTES, DUE, ENTRY_BYTES, LENGTH
 use crate::Error;
 use crate::input_script::{self, Piece};
 use crate::qemu::with_path;
+use crate::reserved::Reserved;
 use crate::shared_memory::nameless_file;
 
 /// The size of the memory: a power of two.
@@ -165,28 +166,34 @@ pub struct InputRecording {
     file: PathBuf,
     memory: InputMemory,
     stop: Sender<()>,
-    writing: JoinHandle<io::Result<()>>,
+    /// The thread returns the file, if the machine has taken input.
+    writing: JoinHandle<io::Result<Option<File>>>,
+    reserved: Reserved,
 }
 
 impl InputRecording {
-    /// Makes the memory and the file, and starts the thread that writes the input to the file.
+    /// Makes the memory, checks that the file can be written, and starts the thread that writes the input to the file.
+    /// If the file exists, its content is kept until the machine takes input or [`finish`](Self::finish) is called.
     ///
     /// # Errors
     ///
-    /// [`Error::Output`] if the file cannot be made. [`Error::Qemu`] if the file for the memory cannot be made.
+    /// [`Error::Output`] if the file cannot be written. [`Error::Qemu`] if the file for the memory cannot be made.
     pub fn start(file: &Path) -> Result<Self, Error> {
-        let mut output = File::create(file).map_err(|error| cannot_record(file, &error))?;
+        let mut reserved = Reserved::default();
+        reserved.add(file).map_err(|error| cannot_record(file, &error))?;
         let memory = InputMemory::empty().map_err(|error| cannot(&error))?;
         let from = memory.memory.try_clone().map_err(|error| cannot(&error))?;
         let (stop, stopped) = mpsc::channel();
+        let name = file.to_owned();
         let writing = thread::spawn(move || {
-            let mut next = 0;
+            let (mut next, mut output) = (0, None);
             while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                write_taken(&from, &mut next, &mut output)?;
+                write_taken(&from, &mut next, &name, &mut output)?;
             }
-            write_taken(&from, &mut next, &mut output)
+            write_taken(&from, &mut next, &name, &mut output)?;
+            Ok(output)
         });
-        Ok(Self { file: file.to_owned(), memory, stop, writing })
+        Ok(Self { file: file.to_owned(), memory, stop, writing, reserved })
     }
 
     /// Returns the memory from which the machine takes the input.
@@ -200,11 +207,15 @@ impl InputRecording {
     /// # Errors
     ///
     /// [`Error::Output`] if the file cannot be written.
-    pub fn finish(self) -> Result<(), Error> {
+    pub fn finish(mut self) -> Result<(), Error> {
         // The thread that writes the file ends when the sender of its channel is dropped.
         drop(self.stop);
         let written = self.writing.join().map_err(|_| io::Error::other("the thread that writes it has panicked"));
-        written.and_then(|written| written).map_err(|error| cannot_record(&self.file, &error))
+        // If the machine has taken no input, the file has not been emptied yet.
+        let file = written.and_then(|written| written?.map_or_else(|| File::create(&self.file), Ok));
+        file.map_err(|error| cannot_record(&self.file, &error))?;
+        self.reserved.keep();
+        Ok(())
     }
 }
 
@@ -213,8 +224,9 @@ fn cannot_record(file: &Path, error: &io::Error) -> Error {
 }
 
 /// Appends to `output` the input that the machine has taken. Begins with the entry `next`, and sets `next` to the first
-/// entry that the machine has not taken.
-fn write_taken(memory: &File, next: &mut u64, output: &mut File) -> io::Result<()> {
+/// entry that the machine has not taken. If `output` is `None`, the first piece empties the file `name`, and `output`
+/// becomes this file.
+fn write_taken(memory: &File, next: &mut u64, name: &Path, output: &mut Option<File>) -> io::Result<()> {
     while *next < ENTRIES {
         let mut entry = [0; ENTRY_BYTES];
         memory.read_exact_at(&mut entry, offset(*next, 0))?;
@@ -227,7 +239,11 @@ fn write_taken(memory: &File, next: &mut u64, output: &mut File) -> io::Result<(
             break;
         }
         let bytes = entry[DATA * size_of::<u64>()..][..length.min(DATA_BYTES)].to_vec();
-        writeln!(output, "{}", Piece { at, bytes })?;
+        let file = match output {
+            Some(file) => file,
+            None => output.insert(File::create(name)?),
+        };
+        writeln!(file, "{}", Piece { at, bytes })?;
         *next += 1;
     }
     Ok(())
@@ -272,6 +288,17 @@ mod tests {
         let times = [0, 1, 2, 3].map(|entry| word(&script, entry, DUE));
         assert_eq!(times, [7, 2_000_000_000, 2_000_000_000, NEVER]);
         assert_eq!((word(&script, 0, LENGTH), word(&script, 0, DATA)), (4, u64::from_le_bytes(*b"one\n\0\0\0\0")));
+    }
+
+    #[test]
+    fn earlier_recording_is_kept_until_the_machine_has_run() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("input");
+        fs::write(&file, "1 end\n").expect("written");
+        drop(InputRecording::start(&file).expect("started"));
+        assert_eq!(fs::read_to_string(&file).expect("a file"), "1 end\n");
+        InputRecording::start(&file).expect("started").finish().expect("written");
+        assert_eq!(fs::read_to_string(&file).expect("a file"), "");
     }
 
     #[test]

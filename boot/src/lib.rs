@@ -6,7 +6,8 @@
 //! 2. [`build`] builds the program into a bootable ELF file, with cargo.
 //! 3. [`image`] writes a disk image that contains the ELF file, if the machine is to boot on BIOS or UEFI.
 //! 4. [`qemu`] turns the configuration of the machine into QEMU's arguments. [`memory`] checks that the program fits.
-//! 5. [`session`] runs the machine and determines how it ended. [`process`] ensures that QEMU ends when `boot` ends.
+//! 5. [`session`] runs the machine and determines how it ended. [`process`] and [`signals`] ensure that QEMU ends when
+//!    `boot` ends.
 //! 6. [`annotator`] adds functions and lines to the addresses that the machine prints. It finds them in the symbols of
 //!    the ELF file.
 //! 7. [`console`] shows the result.
@@ -45,8 +46,10 @@ pub mod program;
 pub mod qemu;
 pub mod recording;
 pub mod repeat;
+mod reserved;
 pub mod session;
 pub mod shared_memory;
+pub mod signals;
 mod symbols;
 mod temporary;
 pub mod top;

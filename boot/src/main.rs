@@ -15,12 +15,12 @@ use boot::convert::{self, TIMELINE};
 use boot::image::Writer;
 use boot::input_memory::{InputMemory, InputRecording};
 use boot::input_script::Piece;
-use boot::process::share_signals;
 use boot::program::{Program, listing};
 use boot::qemu::{Firmware, QEMU, shell_quoted};
 use boot::recording::{Recording, address_of_reached};
 use boot::session::Session;
 use boot::shared_memory::SharedMemory;
+use boot::signals::{DeferredEnd, share_signals};
 use boot::top::{self, View};
 use boot::{Error, build, compare, image, input_memory, memory, memory_disk, new, repeat};
 use boot_protocol::observed_memory::Purpose;
@@ -135,6 +135,8 @@ fn run(order: &Order, elf: &Path, script: Option<&[Piece]>) -> Result<u8, Error>
     let input = recorded_input.as_ref().map(InputRecording::memory).or(script.as_ref());
     let input_was_lost = input.is_none();
     let session = Session::boot_with(&configuration, elf, &order.arguments, &shared, input)?;
+    // From here on, a signal that ends the machine does not end `boot` before the recordings have been written.
+    let deferred_end = (recording.is_some() || recorded_input.is_some()).then(DeferredEnd::begin);
     if let Some(port) = order.configuration.gdb_port {
         say(&format!("waiting for gdb: {}", gdb_command(elf, port, reached)));
     }
@@ -157,7 +159,9 @@ fn run(order: &Order, elf: &Path, script: Option<&[Piece]>) -> Result<u8, Error>
         }
     }
     let took_input = input_was_lost && asked_for_input.load(Ordering::Relaxed);
-    say_how_to_repeat(order, &shown, took_input);
+    if !deferred_end.as_ref().is_some_and(DeferredEnd::is_due) {
+        say_how_to_repeat(order, &shown, took_input);
+    }
     shown
 }
 

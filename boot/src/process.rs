@@ -1,13 +1,12 @@
 //! The life of a QEMU process, which ends when the `boot` that started it ends. On systems other than Linux, there are
 //! exceptions.
 //!
-//! QEMU runs in a process group of its own. So Ctrl-C reaches only `boot`, which then ends QEMU and itself. On Linux,
-//! the operating system ends QEMU if `boot` ends in any other way, even by SIGKILL. On other operating systems, QEMU
+//! QEMU runs in a process group of its own. So Ctrl-C reaches only `boot`, which then ends QEMU and itself (see
+//! [`signals`](crate::signals)). On Linux, the operating system ends QEMU if `boot` ends in any other way, even by SIGKILL. On other operating systems, QEMU
 //! continues to run if `boot` is ended by a signal that it does not handle, such as SIGKILL or SIGHUP.
 
 use core::error::Error as StdError;
-use core::mem::MaybeUninit;
-use core::ptr;
+use core::mem::ManuallyDrop;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
@@ -23,15 +22,11 @@ use std::thread::{self, JoinHandle};
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, getpid};
-use signal_hook::consts::{SIGCONT, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
-use signal_hook::iterator::Signals;
-use signal_hook::low_level::emulate_default_handler;
 
+use crate::Error;
 use crate::listed_child::{List, ListedChild, lock, send_to_all};
 use crate::monitor::Monitor;
 use crate::qemu::{OLDEST_QEMU, QEMU};
-use crate::top;
-use crate::{Error, host_program, temporary};
 
 /// The process ids of the running QEMUs, and the monitor of each of them.
 static RUNNING: List<Monitor> = List::new(BTreeMap::new());
@@ -208,61 +203,23 @@ fn die_with_parent(_: Pid) -> io::Result<()> {
     Ok(())
 }
 
-/// Installs signal handlers that also act on every QEMU that this process has started. SIGINT and SIGTERM end the QEMUs
-/// and the other programs that this process has started, remove temporary folders, and then end this process. SIGTSTP
-/// stops the QEMUs and this process, and SIGCONT continues them. SIGQUIT (Ctrl-\ on a terminal) only makes the machines
-/// report their state. This process and the machines continue afterwards.
+/// Ends all QEMUs at once. Called when a signal ends this process.
 ///
-/// Before this process ends or is stopped, the terminal is restored if the [view](crate::top) uses it.
-///
-/// A signal that this process ignores stays ignored. For example, a shell without job control starts a command in the
-/// background with SIGINT and SIGQUIT ignored, so that Ctrl-C does not end it.
-///
-/// # Errors
-///
-/// If a signal handler cannot be installed.
-pub fn share_signals() -> io::Result<()> {
-    let handled = [SIGINT, SIGTERM, SIGQUIT, SIGTSTP, SIGCONT].into_iter().filter(|&signal| !is_ignored(signal));
-    let mut signals = Signals::new(handled)?;
-    thread::spawn(move || {
-        for signal in signals.forever() {
-            if signal == SIGQUIT {
-                // The call fails if the machine has ended. In this case there is nothing to report.
-                lock(&RUNNING).values().for_each(|monitor| drop(monitor.inject_nmi()));
-                continue;
-            }
-            let forwarded = match signal {
-                SIGTSTP => Signal::STOP,
-                SIGCONT => Signal::CONT,
-                _ => Signal::KILL,
-            };
-            send_to_all(&lock(&RUNNING), forwarded);
-            match signal {
-                SIGCONT => top::resume(),
-                SIGTSTP => top::suspend(),
-                _ => {
-                    host_program::kill_all();
-                    temporary::remove_all();
-                    top::leave();
-                }
-            }
-            if signal != SIGCONT && emulate_default_handler(signal).is_err() {
-                std::process::exit(128 + signal);
-            }
-        }
-    });
-    Ok(())
+/// This function never releases the lock. So a thread that waits for a QEMU does not continue when QEMU has ended.
+/// Otherwise that thread would report that QEMU has failed, and could end this process with another status.
+pub(crate) fn kill_all() {
+    send_to_all(&ManuallyDrop::new(lock(&RUNNING)), Signal::KILL);
 }
 
-/// Returns whether this process ignores a signal.
-#[expect(unsafe_code, reason = "asks the system for the action of a signal")]
-fn is_ignored(signal: i32) -> bool {
-    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: `action` is valid for writes. The null pointer means that the action is not changed.
-    let asked = unsafe { libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) };
-    // SAFETY: zeros are a valid `sigaction`, and so is the action that the system has written.
-    let action = unsafe { action.assume_init() };
-    asked == 0 && action.sa_sigaction == libc::SIG_IGN
+/// Sends `signal` to all QEMUs.
+pub(crate) fn signal_all(signal: Signal) {
+    send_to_all(&lock(&RUNNING), signal);
+}
+
+/// Makes all machines report their state.
+pub(crate) fn inject_nmi_into_all() {
+    // The call fails if the machine has ended. In this case there is nothing to report.
+    lock(&RUNNING).values().for_each(|monitor| drop(monitor.inject_nmi()));
 }
 
 /// Returns advice for a user whose QEMU has failed. If the installed QEMU is older than [`OLDEST_QEMU`], the advice is

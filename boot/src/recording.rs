@@ -8,7 +8,7 @@
 
 use core::fmt;
 use core::time::Duration;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -25,6 +25,7 @@ use timeline::Trace;
 use timeline::memory::Reader;
 
 use crate::Error;
+use crate::reserved::Reserved;
 use crate::shared_memory::SharedMemory;
 
 /// Returns the kernel option that makes the kernel record what is needed for a timeline, for profiles, or for both.
@@ -65,6 +66,7 @@ pub struct Recording {
     timeline: Option<PathBuf>,
     profiles: Option<PathBuf>,
     until: Option<u64>,
+    files: Reserved,
     memory: SharedMemory,
     stop: Sender<()>,
     copying: JoinHandle<io::Result<Vec<TrackTrace>>>,
@@ -105,9 +107,10 @@ impl fmt::Display for Recorded {
 
 impl Recording {
     /// Makes the memory, and starts to copy events from it. The timeline will be written to files whose names begin
-    /// with `timeline`, and the profiles to files in the directory `profiles`. This function makes the directory and
-    /// the files, which are empty at first, so that a wrong name is found before the program runs. Returns `None` if
-    /// neither a timeline nor profiles are requested.
+    /// with `timeline`, and the profiles to files in the directory `profiles`. This function makes the directory, and
+    /// checks that the files can be written, so that a wrong name is found before the program runs. If the files exist,
+    /// their content is kept until [`finish`](Self::finish) writes them. Returns `None` if neither a timeline nor
+    /// profiles are requested.
     ///
     /// When the kernel records an event whose time, by the machine's clock, is `until`, the kernel calls the function
     /// whose address [`address_of_reached`] returns.
@@ -124,18 +127,19 @@ impl Recording {
         if timeline.is_none() && profiles.is_none() {
             return Ok(None);
         }
-        let make = |name: &Path, what: &str| {
+        let mut files = Reserved::default();
+        let mut reserve = |name: &Path, what: &str| {
             let error = |error| Error::Output(format!("cannot write the {what} to {}: {error}", name.display()));
-            File::create(name).map_err(error)
+            files.add(name).map_err(error)
         };
         for name in timeline.map(timeline::names).into_iter().flatten() {
-            make(&name, "trace")?;
+            reserve(&name, "trace")?;
         }
         if let Some(directory) = profiles {
             fs::create_dir_all(directory).map_err(|error| {
                 Error::Output(format!("cannot make the directory {} for the profiles: {error}", directory.display()))
             })?;
-            profile::names().try_for_each(|name| make(&directory.join(name), "profile").map(drop))?;
+            profile::names().try_for_each(|name| reserve(&directory.join(name), "profile"))?;
         }
         let cannot = |error: io::Error| Error::Qemu(format!("cannot read the memory of the trace: {error}"));
         let memory = SharedMemory::new(Purpose::Trace)?;
@@ -154,7 +158,7 @@ impl Recording {
             Ok(reader.into_traces())
         });
         let [timeline, profiles] = [timeline, profiles].map(|path| path.map(Path::to_owned));
-        Ok(Some(Self { timeline, profiles, until, memory, stop, copying }))
+        Ok(Some(Self { timeline, profiles, until, files, memory, stop, copying }))
     }
 
     /// Returns the memory into which the machine writes the events.
@@ -168,7 +172,7 @@ impl Recording {
     /// # Errors
     ///
     /// [`Error::Output`] if a file cannot be written, or if the machine has recorded nothing.
-    pub fn finish(self, elf: &Path, title: &str) -> Result<Recorded, Error> {
+    pub fn finish(mut self, elf: &Path, title: &str) -> Result<Recorded, Error> {
         // The thread that copies the events ends when the sender of its channel is dropped.
         drop(self.stop);
         let cannot = |what| move |error: io::Error| Error::Output(format!("cannot write the {what}: {error}"));
@@ -188,7 +192,9 @@ impl Recording {
             let files = timeline::write(&trace, &file).map_err(cannot("trace"))?;
             Ok(Timeline { files, events: trace.events().len(), lost: trace.lost() })
         });
-        Ok(Recorded { timeline: timeline.transpose()?, profiles: profiles.transpose()?, missed })
+        let recorded = Recorded { timeline: timeline.transpose()?, profiles: profiles.transpose()?, missed };
+        self.files.keep();
+        Ok(recorded)
     }
 }
 

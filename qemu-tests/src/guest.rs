@@ -7,10 +7,10 @@ use std::time::Instant;
 use boot::Error;
 use boot::build::{Options, Profile, build};
 use boot::memory;
-use boot::process::share_signals;
 use boot::program::Program;
 use boot::qemu::{Configuration, Firmware};
 use boot::session::{Ending, Event, Session};
+use boot::signals::share_signals;
 use boot_protocol::report::MARK;
 
 use crate::outcome::meaning;

@@ -11,7 +11,7 @@ use super::setting::{Peer, Setting};
 use super::{chart, host, json, table};
 use crate::Error;
 use crate::console::say;
-use crate::process::share_signals;
+use crate::signals::share_signals;
 
 /// The exit status if a peer is missing or has failed, or if there is no result.
 const INCOMPLETE: u8 = 1;

@@ -32,6 +32,8 @@ const LINES: usize = 200;
 /// The settings of the terminal before the view. `None` while no view is shown.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
+/// Locked while what was kept is printed. What the machine prints later waits for this.
+static PRINTING: Mutex<()> = Mutex::new(());
 /// Whether the view was left because the process was stopped (Ctrl-Z). The view is shown again when the process
 /// continues.
 static IS_SUSPENDED: AtomicBool = AtomicBool::new(false);
@@ -75,7 +77,11 @@ fn restore() -> bool {
 /// Ends the view: restores the terminal, and prints what was kept. Has no effect if there is no view.
 pub(crate) fn leave() {
     restore();
-    let Some(mut kept) = lock(&KEPT).take() else { return };
+    let mut guard = lock(&KEPT);
+    let Some(mut kept) = guard.take() else { return };
+    let _printing = lock(&PRINTING);
+    // Without this, a signal that comes now could not end this process before all is printed.
+    drop(guard);
     let mut screen = Screen::standard();
     let mut print = || -> io::Result<()> {
         kept.text.rewind()?;
@@ -169,6 +175,7 @@ impl Terminal {
                 return Ok(());
             }
         }
+        let _printed = lock(&PRINTING);
         Screen::standard().show(stream, text)
     }
 

@@ -3,9 +3,11 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::child::{Running, run};
@@ -192,6 +194,23 @@ fn gdb_stops_at_an_event_of_the_timeline() {
             assert!(printed.contains(&format!("$1 = {time}\n")), "{cpus}, {time}: {printed}");
         }
     }
+}
+
+#[test]
+fn interrupted_run_keeps_its_recorded_input() {
+    let folder = TempDir::new().expect("a folder");
+    let _machine = small_machine();
+    let mut child = start(folder.path(), "--smp=1", "--record-input", &[], &["clocked"]);
+    let mut input = child.take_input();
+    input.write_all(b"one\n").expect("taken");
+    child.read_until("[one]");
+    child.signal(Signal::INT);
+    let output = child.finish();
+    let printed = text(&output.stderr);
+    assert_eq!(output.status.signal(), Some(Signal::INT.as_raw()), "{printed}");
+    assert!(printed.contains("boot: trace: ") && !printed.contains("to repeat this run"), "{printed}");
+    let script = fs::read_to_string(folder.path().join("input")).expect("a script");
+    assert!(script.ends_with(" \"one\\n\"\n"), "{script}");
 }
 
 #[test]

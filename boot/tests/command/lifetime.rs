@@ -109,6 +109,22 @@ fn qemu_ends_with_boot() {
     }
 }
 
+/// Nothing reads the output of `boot`, so after the first signal `boot` does not come to write the trace.
+#[test]
+fn second_signal_ends_boot_at_once_although_there_is_a_recording() {
+    let _machine = small_machine();
+    let folder = tempfile::tempdir().expect("a folder");
+    let option = format!("--trace={}", folder.path().join("run").display());
+    let mut printer = Sleeper::start_program("twice", &["--smp=1", &option], "print");
+    printer.boot.read_until("\n");
+    thread::sleep(Duration::from_secs(1));
+    printer.signal(Signal::INT);
+    printer.wait_for_state(|state| state.is_none());
+    assert!(printer.boot_state().is_some_and(|state| state != 'Z'), "it waits for a reader of its output");
+    printer.signal(Signal::INT);
+    assert_eq!(printer.boot.wait().signal(), Some(Signal::INT.as_raw()));
+}
+
 /// `nohup` and some test runners ignore SIGHUP, and their children inherit this. The tests of signals must pass
 /// nevertheless.
 #[test]

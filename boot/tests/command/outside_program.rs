@@ -59,6 +59,11 @@ fn main(arguments: &[&str]) -> i32 {
             println!("sleeping");
             sleep(Duration::from_secs(1000));
         }
+        ["errors-then-sleep"] => {
+            (0..5000).for_each(|number| eprintln!("err {number}"));
+            println!("sleeping");
+            sleep(Duration::from_secs(1000));
+        }
         ["print"] => loop {
             println!("one more line");
         },

@@ -4,13 +4,14 @@ use core::time::Duration;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+use rustix::termios::{Action, LocalModes, Winsize, tcflow, tcgetattr, tcsetwinsize};
 
 use crate::child::Running;
 use crate::outside::{boot_outside, finish, only_machine, status, text};
@@ -112,6 +113,28 @@ fn output_is_printed_after_the_view() {
         "{after}"
     );
     assert!(terminal.echoes());
+}
+
+/// The terminal takes nothing for a while after the signal, so QEMU has ended long before what was kept is printed.
+#[test]
+fn signal_ends_boot_when_all_that_was_kept_is_printed() {
+    let _machine = only_machine();
+    let mut terminal = Terminal::new();
+    let mut command = top(&["errors-then-sleep"]);
+    command.stderr(terminal.handle());
+    let mut child = Running::start(command);
+    child.read_until("sleeping\n");
+    tcflow(&terminal.programs, Action::OOff).expect("stopped");
+    child.signal(Signal::INT);
+    thread::sleep(Duration::from_secs(1));
+    tcflow(&terminal.programs, Action::OOn).expect("continued");
+    let output = child.finish();
+    assert_eq!(output.status.signal(), Some(Signal::INT.as_raw()));
+    terminal.read_until(LEAVE);
+    terminal.read_until("err 4999\r\n");
+    let (_, after) = terminal.text.split_once(LEAVE).expect("the view has ended");
+    assert_eq!(after.lines().filter(|line| line.starts_with("err ")).count(), 5000, "{after}");
+    assert!(!after.contains("QEMU was ended"), "{after}");
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Tests of `--trace`.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::outside::{boot_outside, finish, status, text};
+use crate::child::Running;
+use crate::outside::{boot_outside, finish, only_machine, status, text};
 
 #[test]
 fn trace_shows_for_how_long_main_computed_and_what_each_p_did() {
@@ -61,4 +64,31 @@ fn trace_that_cannot_be_written_is_an_error() {
     let output = finish(boot_outside(&["--trace=/no/such/folder/run"], &["arguments"]));
     assert_eq!(status(&output), Some(74), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("cannot write the trace"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn interrupted_run_writes_its_trace_and_one_that_does_not_start_keeps_the_earlier_trace() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let option = format!("--trace={}", directory.path().join("run").display());
+    let json = directory.path().join("run.json");
+    fs::write(&json, "an earlier trace").expect("written");
+    let mut without_qemu = boot_outside(&["--smp=2", &option], &["sleep"]);
+    without_qemu.env("PATH", directory.path());
+    let output = finish(without_qemu);
+    assert_eq!(status(&output), Some(104), "{}", text(&output.stderr));
+    assert_eq!(fs::read_to_string(&json).expect("the earlier file"), "an earlier trace");
+    assert_eq!(directory.path().read_dir().expect("a directory").count(), 1, "the page is not left as an empty file");
+
+    let _machine = only_machine();
+    for signal in [Signal::INT, Signal::TERM] {
+        fs::write(&json, "an earlier trace").expect("written");
+        let mut child = Running::start(boot_outside(&["--smp=2", &option], &["sleep"]));
+        child.read_until("sleeping\n");
+        child.signal(signal);
+        let output = child.finish();
+        let printed = text(&output.stderr);
+        assert_eq!(output.status.signal(), Some(signal.as_raw()), "{printed}");
+        assert!(printed.contains("boot: trace: ") && !printed.contains("QEMU was ended"), "{printed}");
+        assert!(fs::read_to_string(&json).expect("the JSON file").contains("\"G1 main\""));
+    }
 }
