@@ -35,7 +35,8 @@ pub fn show(session: Session, limit: Option<Duration>) -> Result<u8, Error> {
 pub fn show_on(screen: &mut impl Console, mut session: Session, limit: Option<Duration>) -> Result<u8, Error> {
     let input = session.input();
     thread::spawn(move || forward_standard_input(&input));
-    let deadline = limit.map(|limit| Instant::now() + limit);
+    // A limit that is too long for the clock is never reached.
+    let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
     loop {
         let tick = screen.next_tick();
         if tick.is_some_and(|tick| tick <= Instant::now()) {

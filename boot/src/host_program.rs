@@ -55,7 +55,8 @@ pub(crate) fn run(mut command: Command, limit: Option<Duration>) -> io::Result<E
     let (output, errors) = (child.stdout.take(), child.stderr.take());
     let mut program = ListedChild::new(child, &RUNNING, ());
     let (output, errors) = (output.map(read_in_background), errors.map(read_in_background));
-    let deadline = limit.map(|limit| Instant::now() + limit);
+    // A limit that is too long for the clock is never reached.
+    let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
     let mut is_late = false;
     let [output, errors] = [output, errors].map(|text| {
         let text = text?;
@@ -151,6 +152,12 @@ mod tests {
     #[test]
     fn program_is_ended_at_its_time_limit() {
         assert_is_ended_at_its_time_limit("sleep 100000");
+    }
+
+    #[test]
+    fn time_limit_may_be_longer_than_any_time() {
+        let ended = run(shell("exit 3"), Some(Duration::MAX)).expect("a shell");
+        assert_eq!(ended.status.and_then(|status| status.code()), Some(3));
     }
 
     #[test]

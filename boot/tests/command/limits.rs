@@ -38,6 +38,12 @@ fn machine_with_too_little_memory_says_the_least_amount() {
 }
 
 #[test]
+fn time_limit_may_be_longer_than_any_time() {
+    let output = finish(boot_outside(&["--smp=1", "--timeout=1e19"], &["status", "7"]));
+    assert_eq!(status(&output), Some(7), "{}", text(&output.stderr));
+}
+
+#[test]
 fn kernel_option_out_of_range_is_refused() {
     for (option, range) in [
         ("slice_us=99", "100 to 10000000"),

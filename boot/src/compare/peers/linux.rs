@@ -5,7 +5,6 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use super::cache::{Cache, files, tool};
 use super::machine::configuration;
@@ -44,7 +43,7 @@ impl Linux {
     /// Runs the program once. See [`Program::run`](super::Program::run).
     pub(super) fn run(&self, order: &Order<'_>) -> Result<(String, Option<String>), Error> {
         let cannot = |error| Error::Qemu(format!("cannot make the files of Linux: {error}"));
-        let deadline = Instant::now() + order.limit;
+        let deadline = order.deadline();
         // The file has no name, so it is deleted when QEMU ends.
         let mut archive = tempfile::tempfile().map_err(cannot)?;
         archive.write_all(&self.archive(order).map_err(cannot)?).map_err(cannot)?;
@@ -54,7 +53,7 @@ impl Linux {
         words.extend(["-append", OPTIONS].map(Into::into));
         let (mut process, output, _input) = Process::start(&words, vec![archive])?;
         let output = read_in_background(output);
-        let Some(printed) = receive(&output, Some(deadline)) else {
+        let Some(printed) = receive(&output, deadline) else {
             process.kill();
             return Ok((receive(&output, None).unwrap_or_default(), Some(timed_out(order.limit))));
         };

@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use boot_protocol::console::Stream;
 
@@ -28,11 +27,11 @@ pub(super) fn configuration(setting: Setting) -> Configuration {
 
 /// Runs the benchmark once. See [`Program::run`](super::Program::run).
 pub(super) fn run(elf: &Path, order: &Order<'_>) -> Result<(String, Option<String>), Error> {
-    let deadline = Instant::now() + order.limit;
+    let deadline = order.deadline();
     let mut session = Session::boot(&configuration(order.setting), elf, order.filters)?;
     let (mut output, mut errors) = (Vec::new(), Vec::new());
     let failure = loop {
-        match session.next(Some(deadline)) {
+        match session.next(deadline) {
             Event::Output(Stream::Output, bytes) => output.extend(bytes),
             Event::Output(Stream::Error, bytes) => errors.extend(bytes),
             Event::TimedOut => break Some(timed_out(order.limit)),

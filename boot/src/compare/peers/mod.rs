@@ -8,6 +8,7 @@ mod machine;
 
 use core::time::Duration;
 use std::path::PathBuf;
+use std::time::Instant;
 
 pub use cache::Cache;
 
@@ -36,6 +37,14 @@ pub struct Order<'a> {
     pub filters: &'a [String],
     /// The time limit.
     pub limit: Duration,
+}
+
+impl Order<'_> {
+    /// Returns the time at which a run that starts now must have ended. Returns `None` if the limit is too long for the
+    /// clock.
+    fn deadline(&self) -> Option<Instant> {
+        Instant::now().checked_add(self.limit)
+    }
 }
 
 impl Program {
