@@ -1,5 +1,6 @@
 //! The command line of `compare`.
 
+use core::num::NonZero;
 use core::time::Duration;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,6 +9,9 @@ use std::thread;
 use clap::{Parser, ValueEnum};
 
 use super::setting::{Peer, Setting};
+
+/// The largest number of Ps with which our benchmark runs (`MOST_PROCS` in `gmp-sched/benches/shared/arguments.rs`).
+const MOST_PROCS: u32 = 64;
 
 const AFTER_HELP: &str = "\
 Without --icount, --smp and --native, instructions are counted (--icount). Our own figures are then the same in
@@ -40,15 +44,16 @@ pub struct Arguments {
     pub icount: bool,
 
     /// Measure time on a machine with N CPUs (repeatable)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_PROCS)))]
     pub smp: Vec<u32>,
 
     /// Measure time on threads of this computer
     #[arg(long)]
     pub native: bool,
 
-    /// With --native: the numbers of Ps [default: 1 and the number of CPUs]
-    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
+    /// With --native: the numbers of Ps [default: 1 and the number of CPUs, at most 64]
+    #[arg(long, value_name = "N,...", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_PROCS)))]
     #[arg(requires = "native")]
     pub procs: Vec<u32>,
 
@@ -124,8 +129,8 @@ impl Arguments {
             Setting::Machine(cpus) => vec![cpus],
             Setting::Native if !self.procs.is_empty() => self.procs.clone(),
             Setting::Native => {
-                let cpus = thread::available_parallelism().map_or(1, |cpus| u32::try_from(cpus.get()).unwrap_or(1));
-                if cpus == 1 { vec![1] } else { vec![1, cpus] }
+                let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+                default_procs(u32::try_from(cpus).unwrap_or(u32::MAX))
             }
         }
     }
@@ -149,6 +154,11 @@ impl Arguments {
     pub fn limit(&self) -> Duration {
         Duration::from_secs(self.timeout)
     }
+}
+
+/// Returns the numbers of Ps for a host with this many CPUs.
+fn default_procs(cpus: u32) -> Vec<u32> {
+    if cpus == 1 { vec![1] } else { vec![1, cpus.min(MOST_PROCS)] }
 }
 
 /// Parses the words that follow `compare`.
@@ -195,6 +205,17 @@ mod tests {
         assert_eq!(peers("", Setting::Instructions), [Peer::Ours, Peer::Go]);
         assert_eq!(peers("--only ours yield", Setting::Machine(2)), [Peer::Ours]);
         assert_eq!(peers("--without tokio,may,threads", Setting::Native), [Peer::Ours, Peer::Go]);
+    }
+
+    #[test]
+    fn numbers_of_ps_are_those_that_our_benchmark_accepts() {
+        assert_eq!(
+            [1, 2, 64, 65, 1000].map(default_procs),
+            [vec![1], vec![1, 2], vec![1, 64], vec![1, 64], vec![1, 64]]
+        );
+        let benchmark = include_str!("../../../gmp-sched/benches/shared/arguments.rs");
+        assert!(benchmark.contains(&format!("const MOST_PROCS: usize = {MOST_PROCS};")));
+        assert!(include_str!("arguments.rs").contains(&format!("the number of CPUs, at most {MOST_PROCS}]")));
     }
 
     #[test]
