@@ -23,7 +23,8 @@ downloaded once and kept in ~/.cache/gmp-compare; nothing is installed:
            distribution's packages (needs apt-get and dpkg)
   tokio, may, threads
            cargo downloads their crates
-A peer that is missing or fails is left out of the table, with a message, and the exit status is 1.
+A peer that is missing is left out of the table. A peer that fails does not run again in the same setting, and its
+results until then are kept. In both cases there is a message, and the exit status is 1.
 
 A ratio is a peer's cost divided by ours: 2.0 means that the peer takes twice as long.
 
