@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
+use crate::qemu::shell_quoted;
 
 /// The root of the workspace that contains the kernel.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -47,14 +48,21 @@ pub fn create(path: &Path) -> Result<String, Error> {
     // With this `Cargo.lock` the crate uses the versions of the dependencies with which the kernel is tested. These
     // versions have been downloaded already.
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).map_err(cannot)?;
-    let shown = path.display();
+    let (shown, boot) = (path.display(), boot_command(path));
     Ok(format!(
         "Made the program `{name}` in `{shown}`. In that folder\n  \
          cargo run      runs it on threads of this host\n  \
          cargo test     runs its tests\n\
          and here\n  \
-         cargo run -- {shown}\n                 boots it on a machine of its own\n"
+         {boot}\n                 boots it on a machine of its own\n"
     ))
+}
+
+/// Returns the command that boots the crate in the folder `path`.
+fn boot_command(path: &Path) -> String {
+    // One component alone could be the name of a program in `programs`, or a word such as `new`.
+    let path = if path.components().count() == 1 { Path::new(".").join(path) } else { path.to_owned() };
+    format!("cargo run -- {}", shell_quoted([path.as_os_str()]))
 }
 
 fn check_name(name: &str) -> Result<(), Error> {
@@ -118,6 +126,19 @@ mod tests {
         }
         for name in ["a", "hello", "my-program", "my_program", "x2", "Kernel2"] {
             assert_eq!(check_name(name), Ok(()), "{name}");
+        }
+    }
+
+    #[test]
+    fn crate_is_booted_by_its_path_whatever_its_name_is() {
+        for (path, expected) in [
+            ("tour", "cargo run -- ./tour"),
+            ("new/", "cargo run -- ./new/"),
+            ("./tour", "cargo run -- ./tour"),
+            ("../a b/tour", "cargo run -- '../a b/tour'"),
+            ("/x/tour", "cargo run -- /x/tour"),
+        ] {
+            assert_eq!(boot_command(Path::new(path)), expected);
         }
     }
 
