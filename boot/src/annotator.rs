@@ -14,12 +14,22 @@ use boot_protocol::console::{FRAME_DIGITS, FRAME_PREFIX, PLACE_PREFIX, POWER_ON}
 
 use crate::symbols::Symbols;
 
-/// Adds annotations to the console output. After each address of a backtrace, the annotator adds the function and line.
-/// When the machine first prints how long ago it was powered on, the annotator adds how long ago QEMU was started.
+/// Adds annotations to standard output, which is what the program prints. When the program first prints how long ago
+/// the machine was powered on, the annotator adds how long ago QEMU was started. All else is passed on unchanged.
+#[derive(Debug)]
+pub struct OutputAnnotator {
+    /// When QEMU was started; `None` if this time is not to be added, or if it has been added already.
+    started: Option<Instant>,
+    /// How many bytes at the end of the output match the beginning of [`POWER_ON`].
+    matched: usize,
+}
+
+/// Adds annotations to standard error, where the reports of the kernel are. After each address of a backtrace, the
+/// annotator adds the function and line. It drops the places that are not to be shown.
 ///
 /// Each byte is passed on as soon as it arrives. So a prompt or another incomplete line is shown at once. Only a line
-/// of a report that may be a place is held back, until it is known whether the line is shown.
-pub struct Annotator {
+/// that may be a place is held back, until it is known whether the line is shown.
+pub struct ReportAnnotator {
     symbols: Symbols,
     /// How many bytes at the end of the output match the beginning of an address, which is printed as [`FRAME_PREFIX`]
     /// followed by digits.
@@ -28,13 +38,7 @@ pub struct Annotator {
     address: u64,
     /// Whether the last byte of the output is a space or a newline, so that the next byte begins a word.
     at_word: bool,
-    /// When QEMU was started; `None` if this time is not to be added, or if it has been added already.
-    started: Option<Instant>,
-    /// Whether the output consists of reports. Only reports contain places.
-    has_places: bool,
     place: PlaceLine,
-    /// How many bytes at the end of the output match the beginning of [`POWER_ON`].
-    power_on_matched: usize,
 }
 
 /// The state of the current line, which may be a place.
@@ -48,34 +52,52 @@ enum PlaceLine {
     Dropped,
 }
 
-impl core::fmt::Debug for Annotator {
+impl core::fmt::Debug for ReportAnnotator {
     fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        formatter.debug_struct("Annotator").field("program", &self.symbols.program).finish_non_exhaustive()
+        formatter.debug_struct("ReportAnnotator").field("program", &self.symbols.program).finish_non_exhaustive()
     }
 }
 
-impl Annotator {
-    /// Makes an annotator for a machine that runs the ELF file `program`. The file is read when the machine prints the
-    /// first address. If `started` is `None`, the time since the start of QEMU is not added. The output then depends
-    /// only on the machine.
-    pub fn new(program: &Path, started: Option<Instant>) -> Self {
-        let symbols = Symbols::new(program);
-        Self {
-            symbols,
-            matched: 0,
-            address: 0,
-            at_word: true,
-            started,
-            has_places: false,
-            place: PlaceLine::Other,
-            power_on_matched: 0,
+impl OutputAnnotator {
+    /// Makes an annotator for a machine whose QEMU was started at `started`. If `started` is `None`, nothing is added.
+    /// The output then depends only on the machine.
+    pub fn new(started: Option<Instant>) -> Self {
+        Self { started, matched: 0 }
+    }
+
+    /// Appends `bytes` to `output`, together with the annotation.
+    pub fn annotate(&mut self, bytes: &[u8], output: &mut Vec<u8>) {
+        for &byte in bytes {
+            output.push(byte);
+            if self.completes_power_on(byte)
+                && let Some(started) = self.started.take()
+            {
+                let text = format!(", {:.3} s after QEMU was started", started.elapsed().as_secs_f64());
+                output.extend(text.into_bytes());
+            }
         }
     }
 
-    /// Makes an annotator for the reports of a machine that runs the ELF file `program`. The annotator drops the places
-    /// that are not to be shown. It does not add the time since the start of QEMU.
-    pub fn of_reports(program: &Path) -> Self {
-        Self { has_places: true, place: PlaceLine::Held(Vec::new()), ..Self::new(program, None) }
+    fn completes_power_on(&mut self, byte: u8) -> bool {
+        let text = POWER_ON.as_bytes();
+        // After a mismatch, only the current byte can begin a new match, because the first byte of the text occurs in
+        // the text only once.
+        let goes_on = byte == text[self.matched];
+        self.matched = if goes_on { self.matched + 1 } else { usize::from(byte == text[0]) };
+        let complete = self.matched == text.len();
+        if complete {
+            self.matched = 0;
+        }
+        complete
+    }
+}
+
+impl ReportAnnotator {
+    /// Makes an annotator for a machine that runs the ELF file `program`. The file is read when the machine prints the
+    /// first address.
+    pub fn new(program: &Path) -> Self {
+        let symbols = Symbols::new(program);
+        Self { symbols, matched: 0, address: 0, at_word: true, place: PlaceLine::Held(Vec::new()) }
     }
 
     /// Appends `bytes` to `output`, together with the annotations.
@@ -87,7 +109,7 @@ impl Annotator {
                 PlaceLine::Dropped if byte == b'\n' => {}
                 PlaceLine::Dropped => self.pass_on(byte, output),
             }
-            if byte == b'\n' && self.has_places {
+            if byte == b'\n' {
                 self.place = PlaceLine::Held(Vec::new());
             }
         }
@@ -112,17 +134,11 @@ impl Annotator {
         }
     }
 
-    /// Appends `byte` to `output`. If the byte completes an address or the text [`POWER_ON`], also appends the
-    /// annotation.
+    /// Appends `byte` to `output`. If the byte completes an address, also appends the annotation.
     fn pass_on(&mut self, byte: u8, output: &mut Vec<u8>) {
         output.push(byte);
         if self.completes_an_address(byte) {
             output.extend(self.symbols.describe(self.address).into_bytes());
-        }
-        if self.completes_power_on(byte)
-            && let Some(started) = self.started.take()
-        {
-            output.extend(format!(", {:.3} s after QEMU was started", started.elapsed().as_secs_f64()).into_bytes());
         }
     }
 
@@ -141,19 +157,6 @@ impl Annotator {
         let complete = self.matched == prefix.len() + FRAME_DIGITS;
         if complete {
             self.matched = 0;
-        }
-        complete
-    }
-
-    fn completes_power_on(&mut self, byte: u8) -> bool {
-        let text = POWER_ON.as_bytes();
-        // After a mismatch, only the current byte can begin a new match, because the first byte of the text occurs in
-        // the text only once.
-        let goes_on = byte == text[self.power_on_matched];
-        self.power_on_matched = if goes_on { self.power_on_matched + 1 } else { usize::from(byte == text[0]) };
-        let complete = self.power_on_matched == text.len();
-        if complete {
-            self.power_on_matched = 0;
         }
         complete
     }
@@ -177,13 +180,9 @@ mod tests {
     }
 
     fn annotated(text: &str, chunk: usize) -> String {
-        let mut annotator = Annotator::new(&env::current_exe().expect("this program"), None);
+        let mut annotator = ReportAnnotator::new(&env::current_exe().expect("this program"));
         let mut output = Vec::new();
-        for part in text.as_bytes().chunks(chunk) {
-            let before = output.len();
-            annotator.annotate(part, &mut output);
-            assert!(output[before..].starts_with(&part[..1]), "every byte comes out at once");
-        }
+        text.as_bytes().chunks(chunk).for_each(|part| annotator.annotate(part, &mut output));
         String::from_utf8(output).expect("text")
     }
 
@@ -223,7 +222,7 @@ mod tests {
     #[test]
     fn output_is_unchanged_without_the_program() {
         let mut output = Vec::new();
-        Annotator::new(Path::new("/no/such/file"), None).annotate(b"at 0x0123456789abcdef\n", &mut output);
+        ReportAnnotator::new(Path::new("/no/such/file")).annotate(b"at 0x0123456789abcdef\n", &mut output);
         assert_eq!(output, b"at 0x0123456789abcdef\n");
     }
 
@@ -232,7 +231,7 @@ mod tests {
         let place = |address: u64| format!("\n  in 0x{address:016x}");
         let annotated = |text: &str| {
             let mut output = Vec::new();
-            Annotator::of_reports(&env::current_exe().expect("this program")).annotate(text.as_bytes(), &mut output);
+            ReportAnnotator::new(&env::current_exe().expect("this program")).annotate(text.as_bytes(), &mut output);
             String::from_utf8(output).expect("text")
         };
         let own = annotated(&format!("goroutine 5{}{}\n", place(landmark()), place(1)));
@@ -249,9 +248,13 @@ mod tests {
         let started = Instant::now().checked_sub(Duration::from_secs(1000)).expect("the host runs for longer");
         let text = "s after 0.131 s after s after power-on; 0.9 s after power-on\n";
         for chunk in [1, 3, text.len()] {
-            let mut annotator = Annotator::new(Path::new("/no/such/file"), Some(started));
+            let mut annotator = OutputAnnotator::new(Some(started));
             let mut output = Vec::new();
-            text.as_bytes().chunks(chunk).for_each(|part| annotator.annotate(part, &mut output));
+            for part in text.as_bytes().chunks(chunk) {
+                let before = output.len();
+                annotator.annotate(part, &mut output);
+                assert!(output[before..].starts_with(&part[..1]), "every byte comes out at once");
+            }
             let output = String::from_utf8(output).expect("text");
             let (before, after) = output.split_once(", 100").expect("a thousand seconds and a bit");
             assert_eq!(before, "s after 0.131 s after s after power-on");
@@ -259,6 +262,16 @@ mod tests {
             assert_eq!(rest.len(), "0.123".len(), "{rest}");
             assert_eq!(after, "; 0.9 s after power-on\n");
         }
-        assert_eq!(annotated(text, 1), text);
+        let mut output = Vec::new();
+        OutputAnnotator::new(None).annotate(text.as_bytes(), &mut output);
+        assert_eq!(output, text.as_bytes());
+    }
+
+    #[test]
+    fn address_that_the_program_prints_is_unchanged() {
+        let text = format!("  at 0x{:016x}\n", landmark());
+        let mut output = Vec::new();
+        OutputAnnotator::new(Some(Instant::now())).annotate(text.as_bytes(), &mut output);
+        assert_eq!(output, text.as_bytes());
     }
 }

@@ -19,7 +19,7 @@ use boot_protocol::console::{BEGIN, Decoder, Received, Stream};
 use boot_protocol::status;
 
 use crate::Error;
-use crate::annotator::Annotator;
+use crate::annotator::{OutputAnnotator, ReportAnnotator};
 use crate::console::say;
 use crate::image::Writer;
 use crate::input_memory::{Feed, InputMemory};
@@ -37,7 +37,8 @@ const ESCAPE_CHARACTER: u8 = 0x1b;
 /// The next event of a machine.
 #[derive(Debug)]
 pub enum Event {
-    /// The machine printed these bytes on this stream. Addresses are annotated with functions and lines.
+    /// The machine printed these bytes on this stream. On standard error, addresses are annotated with functions and
+    /// lines.
     Output(Stream, Vec<u8>),
     /// The machine has ended.
     Ended(Ending),
@@ -93,8 +94,8 @@ pub struct Session {
     /// QEMU itself loads the program. Also `None` after the text has been taken.
     before_kernel: Option<Vec<u8>>,
     decoder: Decoder,
-    /// The annotators of standard output and standard error.
-    annotators: [Annotator; 2],
+    of_output: OutputAnnotator,
+    of_reports: ReportAnnotator,
     output: Receiver<Vec<u8>>,
     /// Text that has been received and decoded, but not yet returned as events.
     decoded: VecDeque<(Stream, Vec<u8>)>,
@@ -197,7 +198,8 @@ impl Session {
             process,
             before_kernel,
             decoder: Decoder::default(),
-            annotators: [Annotator::new(program, started), Annotator::of_reports(program)],
+            of_output: OutputAnnotator::new(started),
+            of_reports: ReportAnnotator::new(program),
             output,
             decoded: VecDeque::new(),
             input,
@@ -228,9 +230,10 @@ impl Session {
             }
             if let Some((stream, text)) = self.decoded.pop_front() {
                 let mut output = Vec::with_capacity(text.len());
-                let [of_output, of_errors] = &mut self.annotators;
-                let annotator = if stream == Stream::Output { of_output } else { of_errors };
-                annotator.annotate(&text, &mut output);
+                match stream {
+                    Stream::Output => self.of_output.annotate(&text, &mut output),
+                    Stream::Error => self.of_reports.annotate(&text, &mut output),
+                }
                 return Event::Output(stream, output);
             }
             let received = match deadline {

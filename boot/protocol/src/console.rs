@@ -162,8 +162,8 @@ pub const END_OF_INPUT: u8 = 0x04;
 /// directly after the key.
 pub const INSPECT_KEY: u8 = 0x14;
 
-/// The text before each address in a backtrace. `boot` adds the function and line after such an address. `Display` of
-/// [`Frame`] writes this text.
+/// The text before each address in a backtrace. `boot` adds the function and line after such an address on standard
+/// error. `Display` of [`Frame`] writes this text.
 pub const FRAME_PREFIX: &str = "at 0x";
 
 /// The number of hexadecimal digits of an address after [`FRAME_PREFIX`]. Leading zeros are included, so the number of
