@@ -124,8 +124,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/select/locks.rs",
         "two selects lock their channels in different orders",
-        "            while position >= gap && address(cases, cases[position - gap].listed) > address(cases, number) {",
-        "            while false && position >= gap && address(cases, cases[position - gap].listed) > address(cases, number) {",
+        "            while position >= gap && place(cases, cases[position - gap].listed) > place(cases, number) {",
+        "            while false && position >= gap && place(cases, cases[position - gap].listed) > place(cases, number) {",
         Model("channel::two_selects"),
     ),
     mutant(

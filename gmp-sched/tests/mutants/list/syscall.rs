@@ -68,7 +68,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/syscall_return.rs",
         "an M without a P goes idle before its G is on a queue",
         "        match displaced {
-            Some(processor) => put_among_due_timers(processor, goroutine),
+            Some(processor) => {
+                scheduler.note_outside(EventKind::TimerPut, goroutine, processor.id().get().into());
+                put_among_due_timers(processor, goroutine);
+            }
             None => scheduler.put_global_one(&mut shared, goroutine),
         }
         match machine.processor() {
@@ -96,7 +99,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/syscall_return.rs",
         "an M without a P goes idle before its G is among the timers of a P",
         "        match displaced {
-            Some(processor) => put_among_due_timers(processor, goroutine),
+            Some(processor) => {
+                scheduler.note_outside(EventKind::TimerPut, goroutine, processor.id().get().into());
+                put_among_due_timers(processor, goroutine);
+            }
             None => scheduler.put_global_one(&mut shared, goroutine),
         }
         match machine.processor() {
