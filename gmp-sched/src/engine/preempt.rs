@@ -204,10 +204,7 @@ fn displace_for_events<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned
         return pinned;
     }
     if me.is_locked() {
-        let reason = if is_ready { PreemptReason::Device } else { PreemptReason::Timer };
-        processor.tracer.note::<Plat>(EventKind::Preempt, Some(me.id()), reason as u64);
-        // The M of this G runs no other G, so g0 hands the P to another M.
-        return leave(pinned, machine, me, None, requeue_global);
+        return displace_locked(CurrentGoroutine { pinned, machine, processor, me });
     }
     let picked = pick_event(&pinned, processor, now);
     await_next(&pinned, processor, now);
@@ -225,4 +222,16 @@ fn displace_for_events<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned
     };
     processor.tracer.note::<Plat>(EventKind::Preempt, Some(me.id()), reason as u64);
     leave(pinned, machine, me, Some(next), if is_in_turn { requeue_due } else { requeue_next })
+}
+
+/// Like [`displace_for_events`] from where an event displaces the calling G, for a locked G. The M of this G runs no other
+/// G, so g0 hands the P to another M.
+#[cold]
+#[inline(never)]
+fn displace_locked<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
+    let CurrentGoroutine { pinned, machine, processor, me } = caller;
+    let is_ready = machine.scheduler().signals.is_ready();
+    let reason = if is_ready { PreemptReason::Device } else { PreemptReason::Timer };
+    processor.tracer.note::<Plat>(EventKind::Preempt, Some(me.id()), reason as u64);
+    leave(pinned, machine, me, None, requeue_global)
 }
