@@ -2,13 +2,14 @@
 //! the previous thread of the CPU visible to other CPUs, which is safe because this thread's context has been saved. Gs
 //! use the same technique.
 
-use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::ops::Range;
 
 use super::token::Token;
 use super::{Cpu, Thread, Threads};
 use crate::base::atomic::{AtomicU32, Ordering};
+use crate::base::error::OutOfResources;
 use crate::base::reference::AtomicRef;
 use crate::base::timing_wheel::WheelEntry;
 use crate::context::{self, SavedContext, Start, Transfer, Word};
@@ -20,21 +21,27 @@ impl<C: Cpu> Threads<C> {
     /// Makes a thread. When it is first unparked, it calls `entry(argument)` with a preemption-disable depth of one.
     /// Allocates.
     ///
+    /// # Errors
+    ///
+    /// There is no memory for the thread. Nothing uses the stack then.
+    ///
     /// # Safety
     ///
-    /// `stack` is mapped memory that nothing else ever uses.
+    /// `stack` is mapped memory that nothing else ever uses, unless this function returns an error.
     #[expect(unsafe_code, reason = "takes a stack by address")]
     pub unsafe fn create(
         &'static self,
         stack: Range<usize>,
         entry: fn(usize) -> !,
         argument: usize,
-    ) -> &'static Thread<C> {
+    ) -> Result<&'static Thread<C>, OutOfResources> {
+        let mut slot = Vec::new();
+        slot.try_reserve_exact(1).map_err(|_| OutOfResources)?;
         let context = SavedContext::new();
         // SAFETY: the caller promises that the stack is mapped and that nothing else uses it. The address is rounded
         // down to a multiple of 16. No other flow of control knows the context, which is new.
         unsafe { context::prepare::<ThreadMain<C>>(&context, stack.end & !15) };
-        Box::leak(Box::new(Thread {
+        slot.push(Thread {
             context,
             token: Token::parked(),
             last_cpu: AtomicU32::new(u32::try_from(C::current()).unwrap_or(0)),
@@ -42,7 +49,8 @@ impl<C: Cpu> Threads<C> {
             sleep: WheelEntry::unlinked(),
             entry,
             argument,
-        }))
+        });
+        Ok(&slot.leak()[0])
     }
 
     /// Switches from `me`, the calling thread, to `next`, or to the idle loop if `next` is `None`. Returns when `me`

@@ -83,9 +83,8 @@ fn thread(last: usize) -> &'static Thread<ModelCpu> {
     let stack = stack.start.expose_provenance()..stack.end.expose_provenance();
     #[expect(unsafe_code, reason = "makes a thread that never runs")]
     // SAFETY: the stack is new and not used otherwise.
-    unsafe {
-        THREADS.create(stack, |_| unreachable!("no thread runs in a model"), 0)
-    }
+    let thread = unsafe { THREADS.create(stack, |_| unreachable!("no thread runs in a model"), 0) };
+    thread.expect("memory")
 }
 
 /// Runs `body` on a new loom thread, which is CPU `cpu`.

@@ -101,7 +101,7 @@ unsafe impl Platform for Sim {
 
     fn start_thread(machine: NewMachine<Self>) -> Result<Self::Thread, OutOfResources> {
         // SAFETY: the stack is fresh, and no other code uses it until the run is over. After that no thread runs.
-        Ok(unsafe { threads().create(current().stack(), run_machine, machine.into_raw()) })
+        unsafe { threads().create(current().stack(), run_machine, machine.into_raw()) }
     }
 
     fn park_thread(_: Parking<'_, Self>, deadline: Option<Instant>) {

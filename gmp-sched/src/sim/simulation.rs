@@ -208,7 +208,8 @@ impl Simulation {
             unsafe { context::prepare::<Idle>(&cpu.context, self.stack().end) };
         }
         // SAFETY: the stack is fresh, and no other code uses it until the run is over. After that no thread runs.
-        self.sysmon.set(Some(unsafe { self.threads.create(self.stack(), run_sysmon, 0) }));
+        let sysmon = unsafe { self.threads.create(self.stack(), run_sysmon, 0) };
+        self.sysmon.set(Some(sysmon.expect("memory for a thread")));
     }
 
     /// Allocates a stack of [`STACK_BYTES`] bytes that lives until the run is over.
@@ -285,9 +286,14 @@ impl Simulation {
     pub(super) fn resume(&self, cpu: usize) {
         self.running.set(cpu);
         self.is_inside.set(true);
-        let switch = if self.explored.is_some() { context::switch_with_clear_registers } else { plain_switch };
-        // SAFETY: the CPU's context was saved by `to_driver` or `switch_to`, or made by `boot`, and no CPU runs.
-        unsafe { switch(&raw const self.driver, &raw const self.cpus[cpu].context, NOTHING) };
+        let (driver, next) = (&raw const self.driver, &raw const self.cpus[cpu].context);
+        if self.explored.is_some() {
+            // SAFETY: the CPU's context was saved by `to_driver` or `switch_to`, or made by `boot`, and no CPU runs.
+            unsafe { context::switch_with_clear_registers(driver, next, NOTHING) };
+        } else {
+            // SAFETY: as above.
+            unsafe { context::switch(driver, next, NOTHING) };
+        }
         self.is_inside.set(false);
     }
 
@@ -483,18 +489,6 @@ impl Simulation {
     pub(super) fn config(&self) -> Config {
         self.config
     }
-}
-
-/// Calls [`context::switch`]. This is a function of its own, because `resume` chooses at run time between this function
-/// and [`context::switch_with_clear_registers`].
-///
-/// # Safety
-///
-/// The caller upholds the contract of [`context::switch`].
-#[expect(unsafe_code, reason = "the context switch")]
-unsafe fn plain_switch(save: *const SavedContext, to: *const SavedContext, transfer: Transfer) -> Transfer {
-    // SAFETY: this function has the same contract, which its caller upholds.
-    unsafe { context::switch(save, to, transfer) }
 }
 
 const NOTHING: Transfer = Transfer { function: 0, subject: 0, argument: Word::uninit() };

@@ -255,9 +255,10 @@ pub fn scheduler() -> Option<&'static Scheduler<Kernel>> {
 /// Makes a kernel thread with a stack of its own. The thread starts when it is first unparked.
 pub(super) fn make_thread(entry: fn(usize) -> !, argument: usize) -> Result<&'static KernelThread, OutOfResources> {
     let stack = Stack::allocate_whole(THREAD_STACK).map_err(|_| OutOfResources)?;
-    let range = stack.bottom()..stack.into_raw();
-    // SAFETY: the stack is never freed, and only this thread uses it.
-    Ok(unsafe { kthread::all().create(range, entry, argument) })
+    // SAFETY: only this thread uses the stack. If the thread is made, the stack is never freed.
+    let thread = unsafe { kthread::all().create(stack.bottom()..stack.top(), entry, argument) }?;
+    stack.into_raw();
+    Ok(thread)
 }
 
 /// The first function of an M's thread.
