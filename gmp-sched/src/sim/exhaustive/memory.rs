@@ -2,8 +2,8 @@
 //! byte.
 //!
 //! The arena contains everything that a flow of control of the machine can write: its allocations (the test's global
-//! allocator is [`Memory`], which serves them from the arena) and its stack. So the arena is the whole state whatever
-//! the program does, as long as it writes no statics and no thread-local variables.
+//! allocator is [`Memory`], which serves them from the arena) and its stack. So the arena is the whole state of a
+//! program that keeps the contract of [`explore`](super::explore).
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -31,6 +31,7 @@ const ARENAS: usize = 32;
 /// Number of bytes below a stack pointer that are always cleared. Leftovers of earlier calls would make equal states
 /// differ.
 const CLEARED: usize = 4096;
+
 std::thread_local! {
     /// The arena of the explored machine that runs on this thread.
     static INSIDE: Cell<Option<&'static Arena>> = const { Cell::new(None) };
@@ -164,7 +165,18 @@ pub(crate) struct MachineMemory {
 }
 
 impl MachineMemory {
-    pub(super) fn new() -> Self {
+    /// Takes an unused arena.
+    ///
+    /// # Panics
+    ///
+    /// There is no unused arena, or the global allocator is not [`Memory`].
+    ///
+    /// # Safety
+    ///
+    /// The bodies that are passed to [`inside`](Self::inside) run one simulated machine. Its program keeps the contract
+    /// of [`explore`](super::explore).
+    #[expect(unsafe_code, reason = "restores memory to which the program may have given away references")]
+    pub(super) unsafe fn new() -> Self {
         let first = first_arena();
         let taken = IN_USE.fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| {
             let free = used.trailing_ones() as usize;
@@ -183,7 +195,12 @@ impl MachineMemory {
             let is_guarded = unsafe { libc::mprotect(guard, PAGE, libc::PROT_NONE) } == 0;
             assert!(is_guarded, "no guard for a stack");
         }
-        Self { arena, is_abandoned: Cell::new(false), image: RefCell::default() }
+        let memory = Self { arena, is_abandoned: Cell::new(false), image: RefCell::default() };
+        assert!(
+            memory.is_global_allocator(),
+            "a test that explores needs `sim::exhaustive::Memory` as its global allocator"
+        );
+        memory
     }
 
     /// Runs `body` and serves its allocations from the arena.
@@ -195,7 +212,7 @@ impl MachineMemory {
     }
 
     /// Whether the process's global allocator is [`Memory`].
-    pub(super) fn is_global_allocator(&self) -> bool {
+    fn is_global_allocator(&self) -> bool {
         let probe = self.inside(|| core::hint::black_box(Box::new(0_u8)));
         Arena::of(ptr::from_ref(&*probe).addr()).is_some()
     }
@@ -267,7 +284,8 @@ impl Drop for MachineMemory {
         }
         let base = ptr::with_exposed_provenance_mut(self.arena.base());
         #[expect(unsafe_code, reason = "discards memory")]
-        // SAFETY: nothing refers to the arena any more. Its pages are zero when they are used again.
+        // SAFETY: nothing refers to the arena any more: no flow of control of the machine runs again, and the contract of
+        // `new` excludes references from outside. The pages of the arena are zero when they are used again.
         let is_discarded = unsafe { libc::madvise(base, ARENA, libc::MADV_DONTNEED) } == 0;
         if is_discarded {
             let number = (self.arena.base() - FIRST_ARENA.load(Ordering::Acquire)) / ARENA;
@@ -409,7 +427,7 @@ fn read(address: usize, count: usize) -> &'static [u64] {
 fn write(address: usize, word: u64) {
     #[expect(unsafe_code, reason = "writes the machine's memory")]
     // SAFETY: the word is aligned mapped memory of an arena whose machine does not run, and no slice of `read` is in
-    // use.
+    // use. The contract of `MachineMemory::new` excludes references to the word from outside of the exploration.
     unsafe {
         ptr::with_exposed_provenance_mut::<u64>(address).write(word);
     }

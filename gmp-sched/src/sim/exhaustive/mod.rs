@@ -56,8 +56,13 @@
 //! Symmetry does not help: if Ms, Ps and CPUs that differ only in their number are counted once, the number of states
 //! falls by less than 3%.
 //!
-//! A program must not write statics or thread-local variables, because they are not saved. `tests/composition.rs`
-//! checks that an exploration finds the same number of states with and without [`Setting::prunes`].
+//! `tests/composition.rs` checks that an exploration finds the same number of states with and without
+//! [`Setting::prunes`].
+//!
+//! # What a program must not do
+//!
+//! The search sets the machine's memory back to earlier states, but no other memory. So [`explore`] is `unsafe`, and its
+//! documentation states what a program must not do. In particular, it must not print.
 //!
 //! # What is not covered
 //!
@@ -79,6 +84,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use memory::MachineMemory;
 pub use memory::Memory;
 
 use super::simulation;
@@ -235,8 +241,28 @@ impl core::error::Error for Failure {}
 /// The global allocator is not [`Memory`], the caller is inside a simulation, or too many machines are explored at the
 /// same time. Or the program waits for ever before it calls [`begin`], or the setting has no CPU, more than 4 CPUs, no
 /// P, or more Ps than a scheduler can have.
-pub fn explore(setting: Setting, program: fn()) -> Result<Census, Failure> {
-    search::Search::new(setting, program).run()
+///
+/// # Safety
+///
+/// The exploration sets the memory of the explored machine back to earlier states, and later explorations use the
+/// memory for other machines. This memory consists of what the program allocates and of the stacks of its flows of
+/// control. Nothing else is set back. So the program, including the code that it calls, must change nothing else:
+///
+/// - It writes no statics and no thread-local variables. There is one exception: it may write an atomic static that
+///   contains a plain value, if nothing that the program does depends on this value. `HashMap::new` writes a
+///   thread-local variable (the keys of its hash function), and the bubbles of `synctest` write a static (their
+///   numbers).
+/// - Nothing outside of the machine keeps memory that the program has allocated, or a reference to it or to a stack.
+///   `print!`, `println!`, `eprint!`, `eprintln!` and `dbg!` allocate such memory: the buffer of the output, or the
+///   output that the test harness captures.
+/// - It does not catch panics, because a panic prints.
+/// - It starts no threads, and opens and closes no files.
+#[expect(unsafe_code, reason = "restores memory to which the program may have given away references")]
+pub unsafe fn explore(setting: Setting, program: fn()) -> Result<Census, Failure> {
+    // SAFETY: the memory is only used for the machine that runs `program`, and the caller promises that `program` keeps
+    // the contract of this function.
+    let memory = unsafe { MachineMemory::new() };
+    search::Search::new(setting, memory, program).run()
 }
 
 /// Starts the exploration. From this call on, every order of steps is tried. Before the call, a CPU runs until a G

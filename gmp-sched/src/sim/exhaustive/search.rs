@@ -8,7 +8,7 @@ use core::mem;
 use std::collections::HashSet;
 use std::hash::DefaultHasher;
 
-use super::memory::Mark;
+use super::memory::{MachineMemory, Mark};
 use super::state::Explorable;
 use super::table::Table;
 use super::{Census, Choice, Failure, Setting, Step, invariants};
@@ -58,8 +58,9 @@ pub(super) struct Search {
 }
 
 impl Search {
-    pub(super) fn new(setting: Setting, program: fn()) -> Self {
-        let machine = Explorable::new(setting, program);
+    /// Makes a machine in `memory` and runs its program up to `begin`.
+    pub(super) fn new(setting: Setting, memory: MachineMemory, program: fn()) -> Self {
+        let machine = Explorable::new(setting, memory, program);
         Self {
             setting,
             machine,

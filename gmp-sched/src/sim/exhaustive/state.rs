@@ -31,15 +31,10 @@ pub(super) struct Explorable {
 }
 
 impl Explorable {
-    /// Makes a machine and runs its program up to `begin`.
-    pub(super) fn new(setting: Setting, program: fn()) -> Self {
+    /// Makes a machine in `memory` and runs its program up to `begin`.
+    pub(super) fn new(setting: Setting, memory: MachineMemory, program: fn()) -> Self {
         let Setting { cpus, processors, procs_limit, ticks, order, reduces, .. } = setting;
         assert!(cpus <= EXPLORED_CPUS, "{cpus} CPUs: an explored machine has at most {EXPLORED_CPUS}");
-        let memory = MachineMemory::new();
-        assert!(
-            memory.is_global_allocator(),
-            "a test that explores needs `sim::exhaustive::Memory` as its global allocator"
-        );
         let config = Config { cpus, processors, procs_limit, seed: order, ..Config::default() };
         let simulation: &'static Simulation = memory.inside(|| {
             let explored = Explored::default();
