@@ -7,6 +7,9 @@ use crate::base::points::Site;
 /// The maximum number of CPUs of an explored machine.
 pub(in crate::sim) const EXPLORED_CPUS: usize = 4;
 
+/// The maximum number of Ps of an explored machine. The memory of such a machine has room for them and for as many Ms.
+pub(in crate::sim) const EXPLORED_PROCESSORS: usize = 32;
+
 /// State that only an explored machine has.
 #[derive(Debug, Default)]
 pub(in crate::sim) struct Explored {

@@ -160,7 +160,8 @@ fn first_arena() -> usize {
 /// The exclusive use of an arena by one exploration.
 pub(crate) struct MachineMemory {
     arena: &'static Arena,
-    is_abandoned: Cell<bool>,
+    /// Whether other explorations may use the arena after this value is dropped. If not, the arena is abandoned.
+    is_reusable: Cell<bool>,
     image: RefCell<Image>,
 }
 
@@ -195,20 +196,27 @@ impl MachineMemory {
             let is_guarded = unsafe { libc::mprotect(guard, PAGE, libc::PROT_NONE) } == 0;
             assert!(is_guarded, "no guard for a stack");
         }
-        let memory = Self { arena, is_abandoned: Cell::new(false), image: RefCell::default() };
+        let memory = Self { arena, is_reusable: Cell::new(true), image: RefCell::default() };
         assert!(
             memory.is_global_allocator(),
             "a test that explores needs `sim::exhaustive::Memory` as its global allocator"
         );
+        memory.is_reusable.set(false);
         memory
     }
 
     /// Runs `body` and serves its allocations from the arena.
     pub(super) fn inside<R>(&self, body: impl FnOnce() -> R) -> R {
+        /// Leaves the arena, also if the body panics.
+        struct Inside;
+        impl Drop for Inside {
+            fn drop(&mut self) {
+                INSIDE.set(None);
+            }
+        }
         INSIDE.set(Some(self.arena));
-        let result = body();
-        INSIDE.set(None);
-        result
+        let _inside = Inside;
+        body()
     }
 
     /// Whether the process's global allocator is [`Memory`].
@@ -230,11 +238,10 @@ impl MachineMemory {
         (0..self.arena.stacks.get()).map(|number| self.arena.stack(number))
     }
 
-    /// Keeps the arena from being reused after a failure, because values allocated in it may still be referenced from
-    /// outside.
-    pub(super) fn abandon(&self) {
-        self.is_abandoned.set(true);
-        self.arena.free.set(0);
+    /// Lets other explorations use the arena after this value is dropped. Not called after a failure or a panic, because
+    /// values in the arena may then still be referenced from outside.
+    pub(super) fn allow_reuse(&self) {
+        self.is_reusable.set(true);
     }
 
     /// Brings the image of the machine's memory up to date and returns the hash of this memory. Only the part of a
@@ -279,7 +286,8 @@ fn clear(memory: Range<usize>) {
 
 impl Drop for MachineMemory {
     fn drop(&mut self) {
-        if self.is_abandoned.get() {
+        if !self.is_reusable.get() {
+            self.arena.free.set(0);
             return;
         }
         let base = ptr::with_exposed_provenance_mut(self.arena.base());

@@ -84,6 +84,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use explored::{EXPLORED_CPUS, EXPLORED_PROCESSORS};
 use memory::MachineMemory;
 pub use memory::Memory;
 
@@ -96,10 +97,10 @@ use crate::base::points::Site;
 pub struct Setting {
     /// Number of CPUs of the machine, at most 4.
     pub cpus: usize,
-    /// Number of Ps of the scheduler.
+    /// Number of Ps of the scheduler, at most 32.
     pub processors: usize,
-    /// The maximum number of Ps that the program may choose. If this is less than `processors`, the maximum is
-    /// `processors`.
+    /// The maximum number of Ps that the program may choose, at most 32. If this is less than `processors`, the maximum
+    /// is `processors`.
     pub procs_limit: usize,
     /// How many times the clock may advance to the next deadline while a CPU is busy. When all CPUs halt, the clock
     /// always advances.
@@ -134,6 +135,18 @@ impl Default for Setting {
             reduces: true,
             order: 1,
             states_at_most: 20_000_000,
+        }
+    }
+}
+
+impl Setting {
+    /// Panics if no machine can have this setting.
+    fn check(&self) {
+        let Self { cpus, processors, procs_limit, .. } = *self;
+        assert!((1..=EXPLORED_CPUS).contains(&cpus), "{cpus} CPUs: an explored machine has 1 to {EXPLORED_CPUS}");
+        for processors in [processors, processors.max(procs_limit)] {
+            let is_possible = (1..=EXPLORED_PROCESSORS).contains(&processors);
+            assert!(is_possible, "{processors} Ps: an explored machine has 1 to {EXPLORED_PROCESSORS}");
         }
     }
 }
@@ -238,9 +251,10 @@ impl core::error::Error for Failure {}
 ///
 /// # Panics
 ///
-/// The global allocator is not [`Memory`], the caller is inside a simulation, or too many machines are explored at the
-/// same time. Or the program waits for ever before it calls [`begin`], or the setting has no CPU, more than 4 CPUs, no
-/// P, or more Ps than a scheduler can have.
+/// - The global allocator is not [`Memory`], or too many explorations are under way or have failed.
+/// - The caller is inside a simulation.
+/// - The setting has no CPU, more than 4 CPUs, no P, or more than 32 Ps.
+/// - The program ends or waits for ever before it calls [`begin`]. The clock does not advance before that call.
 ///
 /// # Safety
 ///
@@ -259,6 +273,8 @@ impl core::error::Error for Failure {}
 /// - It starts no threads, and opens and closes no files.
 #[expect(unsafe_code, reason = "restores memory to which the program may have given away references")]
 pub unsafe fn explore(setting: Setting, program: fn()) -> Result<Census, Failure> {
+    setting.check();
+    assert!(simulation::try_current().is_none(), "a simulation inside a simulation");
     // SAFETY: the memory is only used for the machine that runs `program`, and the caller promises that `program` keeps
     // the contract of this function.
     let memory = unsafe { MachineMemory::new() };
@@ -269,4 +285,18 @@ pub unsafe fn explore(setting: Setting, program: fn()) -> Result<Census, Failure
 /// calls [`work`](super::work) or the CPU has nothing to do. The program calls `begin` once.
 pub fn begin() {
     simulation::current().begin();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Setting, begin, explore};
+
+    /// The unit tests use the global allocator of the standard library.
+    #[test]
+    #[should_panic(expected = "needs `sim::exhaustive::Memory` as its global allocator")]
+    fn exploration_with_another_global_allocator_panics() {
+        #[expect(unsafe_code, reason = "explores a program")]
+        // SAFETY: the program does nothing.
+        let _ = unsafe { explore(Setting::default(), begin) };
+    }
 }

@@ -98,7 +98,10 @@ impl Search {
         // With a bound on the steps, a state may lack successors only because of the bound. So the search for traps
         // (see `find_trap`) is left out.
         match self.setting.steps.is_none().then(|| self.find_trap()).flatten() {
-            None => Ok(self.census),
+            None => {
+                self.machine.memory.allow_reuse();
+                Ok(self.census)
+            }
             Some(message) => Err(self.failure(message, &path)),
         }
     }
@@ -204,7 +207,6 @@ impl Search {
 
     /// Builds the report of a failure at the end of `path`.
     fn failure(self, message: String, path: &[Visit]) -> Failure {
-        self.machine.memory.abandon();
         let census = Census { states: self.known.len(), ..self.census };
         Failure { message, steps: path.iter().filter_map(|visit| visit.step).collect(), census }
     }

@@ -15,7 +15,7 @@ use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::kthread::Thread;
-use crate::sim::exhaustive::explored::{EXPLORED_CPUS, Explored};
+use crate::sim::exhaustive::explored::Explored;
 use crate::sim::simulation::{Entered, Simulation};
 use crate::sim::{Config, Sim};
 
@@ -34,7 +34,6 @@ impl Explorable {
     /// Makes a machine in `memory` and runs its program up to `begin`.
     pub(super) fn new(setting: Setting, memory: MachineMemory, program: fn()) -> Self {
         let Setting { cpus, processors, procs_limit, ticks, order, reduces, .. } = setting;
-        assert!(cpus <= EXPLORED_CPUS, "{cpus} CPUs: an explored machine has at most {EXPLORED_CPUS}");
         let config = Config { cpus, processors, procs_limit, seed: order, ..Config::default() };
         let simulation: &'static Simulation = memory.inside(|| {
             let explored = Explored::default();
