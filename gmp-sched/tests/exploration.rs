@@ -1,8 +1,13 @@
-//! The exploration of small programs itself.
+//! The exploration of small programs itself: what it keeps of a machine, which switches it counts, and how it fails.
 //! `composition` explores the protocols of the scheduler. It also checks that an exploration leaves out no state that
 //! matters.
 #![cfg(not(gmp_loom))]
 
+use std::backtrace::Backtrace;
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use gmp_sched::sim;
@@ -15,11 +20,67 @@ static MEMORY: exhaustive::Memory = exhaustive::Memory;
 /// next.
 const A_WHILE: Duration = Duration::from_micros(1);
 
+/// A setting with at most one switch away from a CPU that could continue.
+fn one_switch() -> Setting {
+    Setting { switches: Some(1), ..Setting::default() }
+}
+
 /// Explores `program`.
 fn explore(setting: Setting, program: fn()) -> Result<Census, Failure> {
-    // SAFETY: the programs in this file only call the scheduler and allocate memory that they keep to themselves. They
-    // do not print, unless they panic, and they catch no panic.
+    // SAFETY: the programs in this file only call the scheduler and allocate memory that they keep to themselves. One
+    // of them increments an atomic static, on which no program depends. They do not print, unless they panic, and they
+    // catch no panic.
     unsafe { exhaustive::explore(setting, program) }
+}
+
+#[test]
+fn panic_before_begin_fails_without_a_step() {
+    let failure = explore(Setting::default(), || panic!("the reason")).unwrap_err();
+    assert_eq!((failure.message.as_str(), failure.steps.len()), ("the reason", 0));
+}
+
+/// The G panics only if it runs before the main G continues. While its panic unwinds, it drops its children, which are
+/// steps. Between these steps, the main G may reach its end. If the exploration went back after the end, the main G
+/// would reach its end for a second time during the same panic.
+#[test]
+fn exploration_does_not_go_back_during_a_panic() {
+    static ENDS_DURING_PANICS: AtomicU32 = AtomicU32::new(0);
+    let program = || {
+        let steps = Arc::new(AtomicU32::new(0));
+        let steps_seen = steps.clone();
+        sim::go(move || {
+            let _children: [_; 3] = std::array::from_fn(|_| sim::go(|| ()));
+            assert_ne!(steps_seen.load(Ordering::Relaxed), 0, "the reason");
+        })
+        .detach();
+        exhaustive::begin();
+        sim::work(A_WHILE);
+        sim::work(A_WHILE);
+        steps.store(1, Ordering::Relaxed);
+        ENDS_DURING_PANICS.fetch_add(u32::from(thread::panicking()), Ordering::Relaxed);
+    };
+    let failure = explore(one_switch(), program).unwrap_err();
+    assert!(failure.message.contains("the reason"), "{failure}");
+    assert!(ENDS_DURING_PANICS.load(Ordering::Relaxed) <= 1);
+}
+
+/// To name the functions of a backtrace, the standard library reads debug information, which is larger than the memory
+/// of an explored machine.
+#[test]
+fn panic_in_a_program_can_print_a_backtrace() {
+    struct PrintsBacktrace;
+    impl Drop for PrintsBacktrace {
+        fn drop(&mut self) {
+            black_box(Backtrace::force_capture().to_string());
+        }
+    }
+    let program = || {
+        exhaustive::begin();
+        let _prints = PrintsBacktrace;
+        panic!("the reason");
+    };
+    let failure = explore(one_switch(), program).unwrap_err();
+    assert_eq!(failure.message, "the reason");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use core::{mem, ptr, slice};
 use std::alloc::System;
+use std::thread;
 
 use crate::base::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -43,7 +44,8 @@ static FIRST_ARENA: AtomicUsize = AtomicUsize::new(0);
 static IN_USE: AtomicU32 = AtomicU32::new(0);
 
 /// The global allocator of a test that explores. It allocates from the system or, while an explored machine runs, from
-/// that machine's arena.
+/// that machine's arena. During a panic, it allocates from the system, because the report of the panic may keep the
+/// memory (the captured output of a test) or need more memory than an arena has (a backtrace).
 #[derive(Debug)]
 pub struct Memory;
 
@@ -53,9 +55,9 @@ pub struct Memory;
 unsafe impl GlobalAlloc for Memory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match INSIDE.get() {
-            Some(arena) => arena.allocate(layout),
+            Some(arena) if !thread::panicking() => arena.allocate(layout),
             // SAFETY: this function has the same contract, which its caller upholds.
-            None => unsafe { System.alloc(layout) },
+            _ => unsafe { System.alloc(layout) },
         }
     }
 

@@ -64,6 +64,10 @@
 //! The search sets the machine's memory back to earlier states, but no other memory. So [`explore`] is `unsafe`, and its
 //! documentation states what a program must not do. In particular, it must not print.
 //!
+//! A program may panic, although the report of a panic is printed. Memory that is allocated during a panic is not part
+//! of the machine. The panic ends the exploration, so the machine's memory is not set back after the panic. The arena
+//! of an exploration that has failed is never used again.
+//!
 //! # What is not covered
 //!
 //! - Memory is sequentially consistent; the effects of weaker memory are left to the loom models. All instructions
@@ -225,8 +229,9 @@ pub struct Failure {
     /// Why the exploration failed: the broken invariant, the message of the panic, or another cause that
     /// [`explore`] lists.
     pub message: String,
-    /// The steps of the run that failed, in order. Empty if the program can no longer end from some state, because no
-    /// single run shows this.
+    /// The steps of the run that failed, in order, without the steps that were taken while a panic unwound. Empty if
+    /// the program failed before it called [`begin`]. Also empty if the program can no longer end from some state,
+    /// because no single run shows this.
     pub steps: Vec<Step>,
     /// How much was explored before the failure.
     pub census: Census,
@@ -252,7 +257,7 @@ impl core::error::Error for Failure {}
 /// # Panics
 ///
 /// - The global allocator is not [`Memory`], or too many explorations are under way or have failed.
-/// - The caller is inside a simulation.
+/// - The caller is inside a simulation, or a panic unwinds on the calling thread.
 /// - The setting has no CPU, more than 4 CPUs, no P, or more than 32 Ps.
 /// - The program ends or waits for ever before it calls [`begin`]. The clock does not advance before that call.
 ///
@@ -275,10 +280,11 @@ impl core::error::Error for Failure {}
 pub unsafe fn explore(setting: Setting, program: fn()) -> Result<Census, Failure> {
     setting.check();
     assert!(simulation::try_current().is_none(), "a simulation inside a simulation");
+    assert!(!std::thread::panicking(), "an exploration during a panic");
     // SAFETY: the memory is only used for the machine that runs `program`, and the caller promises that `program` keeps
     // the contract of this function.
     let memory = unsafe { MachineMemory::new() };
-    search::Search::new(setting, memory, program).run()
+    search::Search::new(setting, memory, program)?.run()
 }
 
 /// Starts the exploration. From this call on, every order of steps is tried. Before the call, a CPU runs until a G

@@ -59,17 +59,22 @@ pub(super) struct Search {
 
 impl Search {
     /// Makes a machine in `memory` and runs its program up to `begin`.
-    pub(super) fn new(setting: Setting, memory: MachineMemory, program: fn()) -> Self {
-        let machine = Explorable::new(setting, memory, program);
-        Self {
+    pub(super) fn new(setting: Setting, memory: MachineMemory, program: fn()) -> Result<Self, Failure> {
+        let census = Census::default();
+        let machine = Explorable::new(setting, memory, program).map_err(|message| Failure {
+            message,
+            steps: Vec::new(),
+            census,
+        })?;
+        Ok(Self {
             setting,
             machine,
             known: Table::new(),
             budgets: vec![0],
             edges: Vec::new(),
-            census: Census::default(),
+            census,
             situations: HashSet::new(),
-        }
+        })
     }
 
     pub(super) fn run(mut self) -> Result<Census, Failure> {

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use std::thread;
 
 use super::invariants::elements;
 use super::memory::MachineMemory;
@@ -19,6 +20,9 @@ use crate::sim::exhaustive::explored::Explored;
 use crate::sim::simulation::{Entered, Simulation};
 use crate::sim::{Config, Sim};
 
+/// Maximum number of attempts to let a CPU step while a panic unwinds.
+const LONGEST_UNWINDING: usize = 100_000;
+
 /// An explored machine. Between two choices, each of its CPUs is stopped: at a point, at a lock, in a G's own code, or
 /// because it halts.
 pub(super) struct Explorable {
@@ -31,8 +35,8 @@ pub(super) struct Explorable {
 }
 
 impl Explorable {
-    /// Makes a machine in `memory` and runs its program up to `begin`.
-    pub(super) fn new(setting: Setting, memory: MachineMemory, program: fn()) -> Self {
+    /// Makes a machine in `memory` and runs its program up to `begin`. Returns an error if the program fails before.
+    pub(super) fn new(setting: Setting, memory: MachineMemory, program: fn()) -> Result<Self, String> {
         let Setting { cpus, processors, procs_limit, ticks, order, reduces, .. } = setting;
         let config = Config { cpus, processors, procs_limit, seed: order, ..Config::default() };
         let simulation: &'static Simulation = memory.inside(|| {
@@ -49,9 +53,12 @@ impl Explorable {
             let able = all.by_ref().take(cpus).find(|&cpu| simulation.can_step(cpu));
             let able = able.expect("the program never calls `begin`");
             machine.memory.inside(|| simulation.resume(able));
-            assert!(simulation.take_end().is_none(), "the program ends before it calls `begin`");
+            if let Some(end) = machine.end() {
+                end?;
+                panic!("the program ends before it calls `begin`");
+            }
         }
-        machine
+        Ok(machine)
     }
 
     pub(super) fn explored(&self) -> &'static Explored {
@@ -97,8 +104,31 @@ impl Explorable {
                 self.simulation.advance_clock_to(self.simulation.next_deadline());
             }
         }
-        // Copies the message out of the arena.
-        self.simulation.take_end().map(|end| end.map_err(|message| message.as_str().into()))
+        self.end()
+    }
+
+    /// Returns how the program has ended, if it has. If a panic unwinds, first runs the machine until the panic has
+    /// ended the program. All steps of this run are taken in one order. There is no need to try other orders, because
+    /// the program has failed. And the search must not go back to a state before the panic, because a part of the
+    /// panic is outside of the machine's memory: its report, and the count of the panics of this thread.
+    fn end(&self) -> Option<Result<(), String>> {
+        let first = self.simulation.running_cpu();
+        for cpu in (0..self.simulation.cpus.len()).cycle().take(LONGEST_UNWINDING) {
+            match self.simulation.take_end() {
+                // Copies the message out of the arena.
+                Some(Err(message)) => return Some(Err(message.as_str().into())),
+                end if !thread::panicking() => return end,
+                Some(Ok(())) => break,
+                None => {}
+            }
+            let cpu = if self.can_progress(first) { first } else { cpu };
+            if self.simulation.can_step(cpu) {
+                self.memory.inside(|| self.simulation.resume(cpu));
+            } else if self.able().next().is_none() && self.simulation.next_deadline() != Instant::NEVER {
+                self.simulation.advance_clock_to(self.simulation.next_deadline());
+            }
+        }
+        Some(Err("a panic unwinds, but the program goes on for ever or ends without an error".into()))
     }
 
     /// The ids of the M and the G on a CPU.
