@@ -5,11 +5,13 @@
 
 use std::backtrace::Backtrace;
 use std::hint::black_box;
+use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use gmp_sched::JoinError;
 use gmp_sched::sim;
 use gmp_sched::sim::exhaustive::{self, Census, Failure, Setting};
 
@@ -31,6 +33,40 @@ fn explore(setting: Setting, program: fn()) -> Result<Census, Failure> {
     // of them increments an atomic static, on which no program depends. They do not print, unless they panic, and they
     // catch no panic.
     unsafe { exhaustive::explore(setting, program) }
+}
+
+/// A result of more than 64 bytes is on the stack of its G, also after the G has ended.
+#[test]
+fn result_on_the_stack_is_kept_until_the_join() {
+    let program = || {
+        let child = sim::go(|| [7_u64; 20]);
+        exhaustive::begin();
+        sim::work(A_WHILE);
+        assert_eq!(child.join().unwrap(), [7; 20]);
+    };
+    explore(one_switch(), program).unwrap();
+}
+
+/// What a G that exits holds is not dropped, so it can still be in use.
+#[test]
+fn stack_of_a_g_that_exits_is_kept() {
+    let program = || {
+        let address = Arc::new(AtomicUsize::new(0));
+        let address_in_child = address.clone();
+        let child = sim::go(move || {
+            let held = AtomicU64::new(7);
+            address_in_child.store(ptr::from_ref(&held).expose_provenance(), Ordering::Relaxed);
+            sim::goexit();
+        });
+        exhaustive::begin();
+        sim::work(A_WHILE);
+        assert_eq!(child.join(), Err(JoinError::Exited));
+        // SAFETY: the child has exited, so `held` is not dropped, and its stack is never used again.
+        let held = unsafe { &*ptr::with_exposed_provenance::<AtomicU64>(address.load(Ordering::Relaxed)) };
+        sim::work(A_WHILE);
+        assert_eq!(held.load(Ordering::Relaxed), 7);
+    };
+    explore(one_switch(), program).unwrap();
 }
 
 #[test]

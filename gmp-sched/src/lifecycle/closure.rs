@@ -154,7 +154,13 @@ where
     unsafe {
         context::prepare::<Body<Plat, F, T, S>>(&goroutine.context, top);
     }
-    let functions = const { &BodyFunctions { fail: fail::<Plat, T, S> } };
+    let functions = const {
+        &BodyFunctions {
+            fail: fail::<Plat, T, S>,
+            #[cfg(feature = "std")]
+            result_start: below::<Outcome<T>>,
+        }
+    };
     goroutine.body_functions.store(Some(functions), Ordering::Relaxed);
     scope.store_in(goroutine);
 }
@@ -257,6 +263,15 @@ pub(crate) fn put_result<Plat: Platform, T: Send>(goroutine: &Goroutine<Plat>, r
 pub(crate) fn fail_with<Plat: Platform>(pinned: &Pinned<Plat>, me: &'static Goroutine<Plat>, error: JoinError) {
     let functions = me.body_functions.load(Ordering::Relaxed).expect("a G that runs has a closure");
     (functions.fail)(pinned, me, error);
+}
+
+/// Returns the address at which the result of a G begins on the stack of the G. Returns the end of the stack if the
+/// result is in the G, and `None` if the slot has no stack any more.
+#[cfg(feature = "std")]
+pub(crate) fn result_start<Plat: Platform>(goroutine: &Goroutine<Plat>) -> Option<usize> {
+    let functions = goroutine.body_functions.load(Ordering::Relaxed)?;
+    let top = goroutine.stack_top();
+    (top != 0).then(|| (functions.result_start)(top))
 }
 
 /// Moves the result out of its storage. The caller owns the result, has seen in the completion word that the result is

@@ -36,7 +36,8 @@ pub(super) fn park(deadline: Option<Instant>) {
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
 // SAFETY: a pinned flow of control leaves its CPU only by a switch. One that is not pinned may also be preempted.
 // `raise_checked_pin` panics before the pin count overflows. Stacks are mapped with guards, end at a multiple of 16,
-// and stay until the run is over. The thread of an M has a stack of its own, starts pinned once, with its M as the M of
+// and stay until the run is over. `unwind_body` returns only in an exploration, in which the program starts no threads
+// (see `explore`). The thread of an M has a stack of its own, starts pinned once, with its M as the M of
 // the CPU (see `switching_to`), and calls `NewMachine::run`.
 unsafe impl Platform for Sim {
     type Thread = &'static Thread<Self>;
@@ -152,7 +153,12 @@ unsafe impl Platform for Sim {
     }
 
     fn unwind_body() {
-        panic::resume_unwind(Box::new(BodyEnds))
+        match &current().explored {
+            // An explored program starts no threads, so no thread borrows from the frames that stay behind. And what it
+            // allocates while it unwinds is not restored.
+            Some(explored) => explored.exits(),
+            None => panic::resume_unwind(Box::new(BodyEnds)),
+        }
     }
 
     fn cpu_tracer(cpu: u32) -> Option<&'static CpuTracer> {

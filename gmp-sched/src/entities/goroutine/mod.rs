@@ -55,6 +55,10 @@ pub(crate) struct BodyFunctions<Plat: Platform> {
     /// Stores an error as the G's result, readies the G that waits for the result, if any, and removes this G from its
     /// scope, if it has one. The closure has already been moved out of the G.
     pub(crate) fail: fn(&Pinned<Plat>, &'static Goroutine<Plat>, JoinError),
+    /// Returns the address at which the result begins on a stack that ends at the argument. Returns the argument if the
+    /// result is in the G.
+    #[cfg(feature = "std")]
+    pub(crate) result_start: fn(usize) -> usize,
 }
 
 /// A G. Go: `g` (runtime/runtime2.go).

@@ -1,6 +1,8 @@
 //! What a simulated machine keeps only while it is explored. The search sets it, and the machine's steps obey it.
 
-use core::cell::Cell;
+use alloc::vec::Vec;
+use core::cell::{Cell, RefCell};
+use core::ptr;
 
 use crate::base::points::Site;
 
@@ -26,4 +28,17 @@ pub(in crate::sim) struct Explored {
     pub(in crate::sim) sites: [Cell<Option<Site>>; EXPLORED_CPUS],
     /// For each CPU, whether its current step only computes, or spins because the CPU waits for another CPU.
     pub(in crate::sim) waits: [Cell<bool>; EXPLORED_CPUS],
+    /// The stack pointers of the Gs that have exited by `goexit`, at the time of that call. What such a G held remains
+    /// on its stack and may still be in use.
+    pub(super) exited: RefCell<Vec<usize>>,
+}
+
+impl Explored {
+    /// Records that the calling G exits. Everything above the frame of this function remains on the stack, so the
+    /// compiler must not inline this function into frames that remain.
+    #[inline(never)]
+    pub(in crate::sim) fn exits(&self) {
+        let here = 0_usize;
+        self.exited.borrow_mut().push(ptr::from_ref(&here).addr());
+    }
 }

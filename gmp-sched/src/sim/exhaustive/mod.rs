@@ -27,7 +27,8 @@
 //!   have ended;
 //! - the points at which the CPUs are stopped, which only the report of a failure names, and how long Gs have run,
 //!   which only `slices` checks;
-//! - memory below the stack pointer of a flow of control that does not run;
+//! - memory below the stack pointer of a flow of control that does not run, and the stacks of Gs that have ended. From
+//!   the latter, results that have not been taken are kept, and what Gs held when they exited by `goexit`;
 //! - the random numbers of a P, which start anew in each state. So a thief always visits the other Ps in the same
 //!   order, which [`Setting::order`] chooses.
 //!
@@ -275,6 +276,7 @@ impl core::error::Error for Failure {}
 ///   `print!`, `println!`, `eprint!`, `eprintln!` and `dbg!` allocate such memory: the buffer of the output, or the
 ///   output that the test harness captures.
 /// - It does not catch panics, because a panic prints.
+/// - No G is [abandoned](crate::exit::abandon), except by [`goexit`](super::goexit).
 /// - It starts no threads, and opens and closes no files.
 #[expect(unsafe_code, reason = "restores memory to which the program may have given away references")]
 pub unsafe fn explore(setting: Setting, program: fn()) -> Result<Census, Failure> {

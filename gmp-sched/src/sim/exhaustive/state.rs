@@ -16,6 +16,7 @@ use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::kthread::Thread;
+use crate::lifecycle::{closure, join};
 use crate::sim::exhaustive::explored::Explored;
 use crate::sim::simulation::{Entered, Simulation};
 use crate::sim::{Config, Sim};
@@ -187,7 +188,21 @@ impl Explorable {
             self.scheduler.processors_ever().iter().for_each(Processor::forget_links);
             self.scheduler.machines().for_each(Machine::forget_links);
         }
-        // These are the stack pointers of the contexts that the flows of control saved last.
+        let saved = self.saved_stack_pointers();
+        let pointers: Vec<usize> = self
+            .memory
+            .stacks()
+            .map(|stack| {
+                let here = saved.iter().copied().filter(|pointer| (stack.start..stack.end).contains(pointer));
+                here.min().unwrap_or(stack.end)
+            })
+            .collect();
+        self.memory.save(&pointers)
+    }
+
+    /// Clears the contexts of the flows of control that run or have ended. Returns the saved stack pointers of the
+    /// others, and the addresses from which on the stacks of Gs that have ended are still in use.
+    fn saved_stack_pointers(&self) -> Vec<usize> {
         let mut saved: Vec<usize> = self.simulation.cpus.iter().map(|cpu| cpu.context.stack_pointer()).collect();
         let threads = self.threads().map(|thread| self.simulation.threads.context_of(thread));
         for (context, runs) in threads.chain(self.simulation.threads.idle_contexts()) {
@@ -204,23 +219,19 @@ impl Explorable {
                 .scheduler
                 .machines()
                 .any(|machine| machine.current_goroutine().is_some_and(|current| core::ptr::eq(current, goroutine)));
-            if runs || goroutine.status() == Status::Dead {
-                goroutine.context.forget();
-                if runs && self.simulation.is_reduced() {
-                    goroutine.forget_link();
-                }
-            } else {
+            if !runs && goroutine.status() != Status::Dead {
                 saved.push(goroutine.context.stack_pointer());
+                continue;
+            }
+            goroutine.context.forget();
+            if runs && self.simulation.is_reduced() {
+                goroutine.forget_link();
+            }
+            if !runs && join::has_result(goroutine) {
+                saved.extend(closure::result_start(goroutine));
             }
         }
-        let pointers: Vec<usize> = self
-            .memory
-            .stacks()
-            .map(|stack| {
-                let here = saved.iter().copied().filter(|pointer| (stack.start..stack.end).contains(pointer));
-                here.min().unwrap_or(stack.end)
-            })
-            .collect();
-        self.memory.save(&pointers)
+        saved.extend_from_slice(&self.explored().exited.borrow());
+        saved
     }
 }
