@@ -69,6 +69,22 @@ fn stack_of_a_g_that_exits_is_kept() {
     explore(one_switch(), program).unwrap();
 }
 
+/// Without a switch away from the main G's CPU, which is not CPU 0, the program can end.
+#[test]
+fn switches_are_counted_from_the_cpu_that_begins() {
+    let program = || {
+        let child = sim::go(|| sim::work(A_WHILE));
+        sim::work(A_WHILE);
+        child.join().unwrap();
+        exhaustive::begin();
+        let child = sim::go(|| ());
+        sim::yield_now();
+        child.join().unwrap();
+    };
+    let census = explore(Setting { switches: Some(0), ..Setting::default() }, program).unwrap();
+    assert!(census.ends > 0, "{census:?}");
+}
+
 #[test]
 fn panic_before_begin_fails_without_a_step() {
     let failure = explore(Setting::default(), || panic!("the reason")).unwrap_err();

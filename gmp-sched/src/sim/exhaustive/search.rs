@@ -78,16 +78,18 @@ impl Search {
     }
 
     pub(super) fn run(mut self) -> Result<Census, Failure> {
+        // The CPU on which the program has called `begin`. It must be read before `save`, which clears it.
+        let cpu = self.machine.simulation.running_cpu();
         let hash = self.machine.save();
         let budget = self.setting.steps.or(self.setting.switches).unwrap_or(0);
-        let Visited { number, .. } = self.visit(hash, 0, budget);
+        let Visited { number, .. } = self.visit(hash, cpu, budget);
         let mut path = vec![Visit {
             number,
             mark: self.machine.memory.mark(),
             choices: self.machine.choices(),
             followed: 0,
-            cpu: 0,
-            can_progress: true,
+            cpu,
+            can_progress: self.machine.can_progress(cpu),
             step: None,
             budget,
         }];
