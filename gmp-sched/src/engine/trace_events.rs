@@ -13,7 +13,7 @@ impl Tracer {
     /// Records an event of the P that the caller holds. Costs one test while no trace is taken.
     #[inline(always)]
     pub(crate) fn note<Plat: Platform>(&self, kind: EventKind, goroutine: Option<GoroutineId>, detail: u64) {
-        // Ordering: Acquire, because the ring may be new. Partner: the Release in `begin_trace`.
+        // Ordering: Acquire, because the ring may be new. Partner: the Release in `begin`.
         if let Some(ring) = self.active.load(Ordering::Acquire) {
             write::<Plat>(ring, kind, goroutine, detail);
         }
