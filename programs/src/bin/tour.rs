@@ -175,16 +175,16 @@ fn waits() {
     let before = scheduler.counts();
     println!("   A driver that blocks for 3 ms: the P is handed off at once. Main waits for the G, so the P is free.");
     let block = || disk::delay(Duration::from_millis(3)).expect("memory for another M");
-    Story::of(scheduler, block, || ()).tell(EventKind::HandOff);
+    Story::of(scheduler, EventKind::HandOff, block, || ()).tell();
     println!("   The same, but main does not wait, so the P is busy when the call ends.");
-    Story::of(scheduler, block, || compute(4)).tell(EventKind::HandOff);
+    Story::of(scheduler, EventKind::HandOff, block, || compute(4)).tell();
     println!(
         "   A driver that waits for a signal: M and P stay together. Main raises the signal, as an interrupt does."
     );
-    Story::of(scheduler, || SIGNAL.wait(), || SIGNAL.raise(scheduler)).tell(EventKind::Park);
+    Story::of(scheduler, EventKind::Park, || SIGNAL.wait(), || SIGNAL.raise(scheduler)).tell();
     println!("   A driver that polls a register for 30 ms: its CPU is busy, so the P is not handed off at once.");
     let poll = || pit::wait(Duration::from_millis(30)).expect("a PIT");
-    Story::of(scheduler, poll, || compute(25)).tell(EventKind::SyscallEnter);
+    Story::of(scheduler, EventKind::SyscallEnter, poll, || compute(25)).tell();
     let after = scheduler.counts();
     println!(
         "   counted: {} handoffs, {} retaken by sysmon, {} parks.\n",
@@ -224,6 +224,8 @@ impl Place {
 /// run.
 struct Story {
     goroutine: GoroutineId,
+    /// The kind of the event with which the wait begins.
+    wait: EventKind,
     /// Where the G ran before its wait.
     before: Place,
     /// Where the G ran after its wait.
@@ -237,10 +239,11 @@ struct Story {
 }
 
 impl Story {
-    /// Spawns a G that calls `wait`, and records what happens. When the G waits, main runs and calls `meanwhile`. Then
-    /// main waits for the end of the G.
+    /// Spawns a G that calls `wait`, whose first event is of the kind `kind`, and records what happens. When the G waits,
+    /// main runs and calls `meanwhile`. Then main waits for the end of the G.
     fn of(
         scheduler: &'static Scheduler<Kernel>,
+        kind: EventKind,
         wait: impl FnOnce() + Send + 'static,
         meanwhile: impl FnOnce(),
     ) -> Self {
@@ -251,7 +254,12 @@ impl Story {
             (before, Place::here())
         });
         let goroutine = waiting.id();
+        let has_begun = |event: &Event| event.kind == kind && event.goroutine == Some(goroutine);
         yield_now();
+        // If the host is busy, the slice of the G may be over before the G waits.
+        while !scheduler.processors()[0].trace().iter().any(has_begun) {
+            yield_now();
+        }
         let main = Place::here();
         meanwhile();
         let (before, after) = waiting.join().expect("the G does not panic");
@@ -261,7 +269,7 @@ impl Story {
             found.is_some_and(|other| other.current_goroutine().is_none())
         };
         let events = scheduler.processors()[0].trace();
-        Self { goroutine, before, after, main, is_idle: idle(before.machine), events }
+        Self { goroutine, wait: kind, before, after, main, is_idle: idle(before.machine), events }
     }
 
     /// Returns the time of the first event of this kind and this G among the events at `from` or later.
@@ -270,12 +278,11 @@ impl Story {
         self.events.iter().find(is_wanted).map(|event| event.when)
     }
 
-    /// Prints the steps, each with the microseconds since the wait began. The wait begins with an event of the kind
-    /// `wait`.
-    fn tell(&self, wait: EventKind) {
+    /// Prints the steps, each with the microseconds since the wait began.
+    fn tell(&self) {
         let own = Some(self.goroutine);
-        let begin = self.when(wait, own, Instant::from_nanos(0)).expect("the G has waited");
-        let mut steps = self.steps(wait, begin);
+        let begin = self.when(self.wait, own, Instant::from_nanos(0)).expect("the G has waited");
+        let mut steps = self.steps(begin);
         steps.sort_by_key(|(when, _)| *when);
         for (when, what) in steps {
             println!("   {:>8} us  {what}", (when - begin).as_micros());
@@ -286,7 +293,8 @@ impl Story {
     }
 
     /// Returns what happened from `begin` on, each step with its time.
-    fn steps(&self, wait: EventKind, begin: Instant) -> Vec<(Instant, String)> {
+    fn steps(&self, begin: Instant) -> Vec<(Instant, String)> {
+        let wait = self.wait;
         let (g, m, p) = (self.goroutine, self.before.machine, self.before.processor);
         let (n, q) = (self.after.machine, self.after.processor);
         let begins = match wait {
