@@ -114,7 +114,8 @@ impl<Plat: Platform> Scheduler<Plat> {
     #[track_caller]
     pub fn with_limit(processors: usize, limit: usize) -> &'static Self {
         assert!(processors > 0, "a scheduler needs at least one P");
-        assert!(processors <= limit && limit <= PROCESSOR_LIMIT, "{processors} Ps of at most {limit} are too many");
+        assert!(limit <= PROCESSOR_LIMIT, "{limit} Ps are too many: a scheduler has at most {PROCESSOR_LIMIT}");
+        assert!(processors <= limit, "{processors} Ps of at most {limit} are too many");
         let scheduler: &'static Self = Box::leak(Box::new(Self {
             number: take_number(),
             processors: (0..limit).map(Processor::new).collect::<Vec<_>>().into_boxed_slice(),
@@ -278,8 +279,10 @@ impl<Plat: Platform> Scheduler<Plat> {
     ///
     /// `processors` is 0 or above the limit of the number of Ps.
     #[cfg(any(feature = "std", test))]
+    #[track_caller]
     pub(crate) fn renew(&'static self, processors: usize) {
-        assert!((1..=self.procs_limit()).contains(&processors), "{processors} Ps of {}", self.procs_limit());
+        assert!(processors > 0, "a scheduler needs at least one P");
+        assert!(processors <= self.procs_limit(), "{processors} Ps of at most {} are too many", self.procs_limit());
         self.main_exited.store(false, Ordering::Relaxed);
         self.started_without_processor.store(0, Ordering::Relaxed);
         self.spinning.store(0, Ordering::Relaxed);

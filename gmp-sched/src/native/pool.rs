@@ -48,6 +48,7 @@ impl Pool {
 }
 
 /// Returns a scheduler for a run with `processors` Ps. The caller is one of its users until it calls [`leave`].
+#[track_caller]
 pub(super) fn enter(processors: usize) -> &'static Scheduler<Native> {
     let limit = processors.max(PROCS_LIMIT);
     let mut pool = lock(&POOL);
