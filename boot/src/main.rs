@@ -146,17 +146,22 @@ fn run(order: &Order, elf: &Path, script: Option<&[Piece]>) -> Result<u8, Error>
         None => show(session, order.limit),
     };
     let shown = shown.map_err(|error| order.configuration.accelerator.explain(error));
-    if let Some(Err(error)) = recorded_input.map(InputRecording::finish) {
-        say(&error.to_string());
-    }
-    if let Some(recording) = recording {
-        match recording.finish(elf, &title(&order.program)) {
-            Ok(recorded) => recorded.to_string().lines().for_each(say),
-            // If the program has succeeded, `boot` ends with the status of this error, so that the user notices that
-            // the trace or the profiles are missing.
-            Err(error) if shown == Ok(0) => return Err(error),
-            Err(error) => say(&error.to_string()),
+    let mut missing = recorded_input.and_then(|input| input.finish().err());
+    match recording.map(|recording| recording.finish(elf, &title(&order.program))) {
+        Some(Ok(recorded)) => recorded.to_string().lines().for_each(say),
+        Some(Err(error)) => {
+            missing.iter().for_each(|earlier| say(&earlier.to_string()));
+            missing = Some(error);
         }
+        None => {}
+    }
+    if let Some(error) = missing {
+        // If the program has succeeded, `boot` ends with the status of this error, so that the user notices that the
+        // input, the trace or the profiles are missing.
+        if shown == Ok(0) {
+            return Err(error);
+        }
+        say(&error.to_string());
     }
     let took_input = input_was_lost && asked_for_input.load(Ordering::Relaxed);
     if !deferred_end.as_ref().is_some_and(DeferredEnd::is_due) {

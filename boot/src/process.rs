@@ -4,7 +4,7 @@
 //! QEMU runs in a process group of its own. So Ctrl-C reaches only `boot`, which then ends QEMU and itself (see
 //! [`signals`](crate::signals)). On Linux, the operating system ends QEMU if `boot` ends in any other way, even by
 //! SIGKILL. On other operating systems, QEMU continues to run if `boot` is ended by a signal that it does not handle,
-//! such as SIGKILL or SIGHUP.
+//! such as SIGKILL.
 
 use core::error::Error as StdError;
 use core::mem::ManuallyDrop;

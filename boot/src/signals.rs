@@ -1,8 +1,9 @@
 //! What signals to this process do to it and to the programs that it has started.
 //!
-//! SIGINT (Ctrl-C on a terminal) and SIGTERM end this process and all its programs at once. There is one exception: while
-//! a [`DeferredEnd`] exists, the first of these signals only ends the machines. The main thread then sees that the machine
-//! has ended, writes what was recorded of the run, and drops the `DeferredEnd`, which ends this process by that signal.
+//! SIGINT (Ctrl-C on a terminal), SIGTERM and SIGHUP (the terminal was closed) end this process and all its programs at
+//! once. There is one exception: while a [`DeferredEnd`] exists, the first of these signals only ends the machines. The
+//! main thread then sees that the machine has ended, writes what was recorded of the run, and drops the `DeferredEnd`,
+//! which ends this process by that signal.
 
 use core::mem::{self, MaybeUninit};
 use core::ptr;
@@ -10,14 +11,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{io, thread};
 
 use rustix::process::Signal;
-use signal_hook::consts::{SIGCONT, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
 use crate::{host_program, process, temporary, top};
 
-/// Installs signal handlers that also act on every QEMU that this process has started. SIGINT and SIGTERM end the QEMUs
-/// and the other programs that this process has started, remove temporary folders, and then end this process, unless
+/// Installs signal handlers that also act on every QEMU that this process has started. SIGINT, SIGTERM and SIGHUP end the
+/// QEMUs and the other programs that this process has started, remove temporary folders, and then end this process, unless
 /// there is a [`DeferredEnd`]. SIGTSTP stops the QEMUs and this process, and SIGCONT continues them. SIGQUIT (Ctrl-\ on a
 /// terminal) only makes the machines report their state. This process and the machines continue afterwards.
 ///
@@ -30,7 +31,8 @@ use crate::{host_program, process, temporary, top};
 ///
 /// If a signal handler cannot be installed.
 pub fn share_signals() -> io::Result<()> {
-    let handled = [SIGINT, SIGTERM, SIGQUIT, SIGTSTP, SIGCONT].into_iter().filter(|&signal| !is_ignored(signal));
+    let handled =
+        [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT].into_iter().filter(|&signal| !is_ignored(signal));
     let mut signals = Signals::new(handled)?;
     thread::spawn(move || signals.forever().for_each(handle));
     Ok(())
@@ -67,7 +69,7 @@ fn end_now(signal: i32) -> ! {
     std::process::exit(128 + signal)
 }
 
-/// How SIGINT and SIGTERM end this process.
+/// How SIGINT, SIGTERM and SIGHUP end this process.
 enum End {
     /// The next signal ends this process.
     AtOnce,
@@ -94,7 +96,7 @@ fn is_deferred(signal: i32) -> bool {
     is_deferred
 }
 
-/// While this value exists, the first SIGINT or SIGTERM ends only the machines, and the second ends this process. If
+/// While this value exists, the first SIGINT, SIGTERM or SIGHUP ends only the machines, and the second ends this process. If
 /// such a signal has come, dropping this value ends this process by that signal.
 ///
 /// The caller has started its machine before it makes this value. Otherwise the signal could come before the machine is

@@ -44,7 +44,8 @@ pub fn create(path: &Path) -> Result<String, Error> {
     fs::create_dir(folder.join("src")).map_err(cannot)?;
     fs::write(folder.join("Cargo.toml"), manifest(name, &kernel_from(&folder, &root))).map_err(cannot)?;
     fs::write(folder.join("src/main.rs"), PROGRAM).map_err(cannot)?;
-    fs::write(folder.join(".gitignore"), "/target\n").map_err(cannot)?;
+    // `trace` is the name that the documentation uses for the trace of a program on threads.
+    fs::write(folder.join(".gitignore"), "/target\n/trace\n").map_err(cannot)?;
     // With this `Cargo.lock` the crate uses the versions of the dependencies with which the kernel is tested. These
     // versions have been downloaded already.
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).map_err(cannot)?;
@@ -106,6 +107,10 @@ kernel = {{ path = {kernel:?} }}
 # For what only the machine can do, `#[cfg(gmp_machine)]`.
 [lints.rust]
 unexpected_cfgs = {{ level = "warn", check-cfg = ["cfg(gmp_machine)"] }}
+
+# As for the kernel's own programs, so that instructions are counted (`--icount`) of the same code.
+[profile.release]
+codegen-units = 1
 
 # A workspace of its own, wherever the folder is.
 [workspace]

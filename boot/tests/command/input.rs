@@ -213,6 +213,20 @@ fn interrupted_run_keeps_its_recorded_input() {
     assert!(script.ends_with(" \"one\\n\"\n"), "{script}");
 }
 
+/// On `/dev/full` nothing can be written.
+#[test]
+fn recording_that_cannot_be_written_is_an_error() {
+    let _machine = small_machine();
+    let mut command = boot_outside(&["--icount", "--smp=1", "--record-input=/dev/full"], &["clocked"]);
+    command.stdin(Stdio::piped());
+    let mut child = Running::start(command);
+    child.take_input().write_all(b"one\n").expect("taken");
+    let output = child.finish();
+    let printed = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(74), "{printed}");
+    assert!(printed.contains("cannot record the input in /dev/full"), "{printed}");
+}
+
 #[test]
 fn script_is_written_by_hand() {
     let folder = TempDir::new().expect("a folder");

@@ -80,7 +80,7 @@ fn interrupted_run_writes_its_trace_and_one_that_does_not_start_keeps_the_earlie
     assert_eq!(directory.path().read_dir().expect("a directory").count(), 1, "the page is not left as an empty file");
 
     let _machine = only_machine();
-    for signal in [Signal::INT, Signal::TERM] {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         fs::write(&json, "an earlier trace").expect("written");
         let mut child = Running::start(boot_outside(&["--smp=2", &option], &["sleep"]));
         child.read_until("sleeping\n");
