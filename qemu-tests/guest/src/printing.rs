@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 use core::array;
+use core::fmt;
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -242,4 +243,42 @@ fn stuck_cpu_that_prints_does_not_end_the_machine() {
     while longest_windows().recoveries == before.recoveries {
         spin_loop();
     }
+}
+
+/// A text of 300 bytes, each of which is formatted by itself. Counts how often the text is formatted.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl fmt::Display for Counted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        (0..300).try_for_each(|_| f.write_str("+"))
+    }
+}
+
+/// Prints long text with an end by which the text can be recognised, and returns how often the text was formatted.
+fn print_counted(end: &str) -> usize {
+    let count = AtomicUsize::new(0);
+    println!("{} {end}", Counted(&count));
+    count.into_inner()
+}
+
+guest_test!(
+    long_text_is_formatted_once,
+    smp = &[1, 8],
+    isolated,
+    texts = &["+ by a G\n", "+ in a handler\n", "the last line\n"],
+);
+/// A G can allocate the memory for the long text, and a handler cannot.
+fn long_text_is_formatted_once() {
+    static OF_HANDLER: AtomicUsize = AtomicUsize::new(0);
+    assert_eq!(print_counted("by a G"), 1);
+    let vector = vectors::allocate(|_| {
+        OF_HANDLER.fetch_add(print_counted("in a handler"), Ordering::Relaxed);
+    });
+    vectors::send(percpu::current(), vector);
+    while OF_HANDLER.load(Ordering::Relaxed) == 0 {
+        spin_loop();
+    }
+    assert_eq!(OF_HANDLER.load(Ordering::Relaxed), 1);
+    println!("the last line");
 }

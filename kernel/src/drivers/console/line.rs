@@ -11,39 +11,52 @@ use crate::cpu::contexts;
 /// The longest text, in bytes, that is formatted on the caller's stack.
 const SHORT: usize = 256;
 
-/// Stores formatted text as long as it fits, and counts the bytes of the whole text.
-#[derive(Default)]
-struct Short {
-    bytes: heapless::Vec<u8, SHORT>,
-    length: usize,
+/// Collects formatted text. Short text stays in an array on the caller's stack. Longer text moves to the heap. If the
+/// heap has no memory for it, the text is passed to `write` piece by piece.
+struct Collector<F> {
+    /// The text, if it is short. Empty after the text has moved to the heap or was passed to `write`.
+    short: heapless::Vec<u8, SHORT>,
+    /// The text, after it has moved to the heap.
+    long: Vec<u8>,
+    /// Whether the beginning of the text was passed to `write` already, because it could not be stored.
+    is_passed: bool,
+    write: F,
 }
 
-impl Write for Short {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.length += text.len();
-        // If a piece does not fit, `length` exceeds the capacity, and the caller does not use the stored text.
-        let _ = self.bytes.extend_from_slice(text.as_bytes());
-        Ok(())
+impl<F: FnMut(&[u8])> Collector<F> {
+    /// Makes room for `more` bytes on the heap, and moves the text there. Returns `false` if there is no memory or the
+    /// caller may not allocate.
+    fn grow(&mut self, more: usize) -> bool {
+        let has_room = contexts::may_allocate() && self.long.try_reserve(self.short.len() + more).is_ok();
+        if has_room {
+            self.long.extend_from_slice(&self.short);
+            self.short.clear();
+        }
+        has_room
+    }
+
+    /// Passes the stored text to `write`.
+    fn pass(&mut self) {
+        let Self { short, long, write, .. } = self;
+        // Text that has moved to the heap is not empty, because it did not fit into the array.
+        write(if long.is_empty() { short } else { long });
     }
 }
 
-/// Stores formatted text as long as it fits into the reserved capacity.
-struct Long(Vec<u8>);
-
-impl Write for Long {
+impl<F: FnMut(&[u8])> Write for Collector<F> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = self.0.capacity() - self.0.len();
-        self.0.extend_from_slice(&text.as_bytes()[..room.min(text.len())]);
-        Ok(())
-    }
-}
-
-/// Passes each piece of formatted text to a closure.
-struct Pieces<F>(F);
-
-impl<F: FnMut(&[u8])> Write for Pieces<F> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        (self.0)(text.as_bytes());
+        let text = text.as_bytes();
+        if self.is_passed {
+            (self.write)(text);
+        } else if self.long.is_empty() && self.short.extend_from_slice(text).is_ok() {
+            // The text still fits into the array.
+        } else if self.grow(text.len()) {
+            self.long.extend_from_slice(text);
+        } else {
+            self.pass();
+            self.is_passed = true;
+            (self.write)(text);
+        }
         Ok(())
     }
 }
@@ -51,22 +64,16 @@ impl<F: FnMut(&[u8])> Write for Pieces<F> {
 /// Formats text and passes it to `write`, as a whole if possible. Long text needs memory from the heap. If this memory
 /// cannot be allocated, as in an interrupt handler or when memory is exhausted, the text is passed piece by piece. If a
 /// `Display` implementation returns an error, the text ends with what was formatted before the error.
+///
+/// Each `Display` implementation is called once, because another call could have other effects and another result.
 pub(super) fn with_formatted(arguments: fmt::Arguments<'_>, mut write: impl FnMut(&[u8])) {
     if let Some(text) = arguments.as_str() {
         return write(text.as_bytes());
     }
-    let mut short = Short::default();
-    let _ = short.write_fmt(arguments);
-    if short.length <= SHORT {
-        return write(&short.bytes);
-    }
-    let mut long = Vec::new();
-    if contexts::may_allocate() && long.try_reserve_exact(short.length).is_ok() {
-        let mut long = Long(long);
-        let _ = long.write_fmt(arguments);
-        write(&long.0);
-    } else {
-        let _ = Pieces(write).write_fmt(arguments);
+    let mut text = Collector { short: heapless::Vec::new(), long: Vec::new(), is_passed: false, write };
+    let _ = text.write_fmt(arguments);
+    if !text.is_passed {
+        text.pass();
     }
 }
 
