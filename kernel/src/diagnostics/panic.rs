@@ -13,7 +13,7 @@
 
 use core::fmt::{self, Write};
 use core::panic::PanicInfo;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use boot_protocol::console::Frames;
 use boot_protocol::status::{EXCEPTION, KERNEL_BROKEN};
@@ -36,6 +36,10 @@ use crate::sched::platform::{Kernel, scheduler};
 /// The index of the CPU that reports and stops the kernel; [`NOBODY`] if no CPU does.
 static ENDING: AtomicU32 = AtomicU32::new(NOBODY);
 const NOBODY: u32 = u32::MAX;
+
+/// The status with which the kernel ends. The first failure decides it, and its report announces it. A second failure
+/// during the report does not change it.
+static STATUS: AtomicU8 = AtomicU8::new(KERNEL_BROKEN);
 
 /// How the paths of the program's source files begin. Not set while the kernel boots.
 static PROGRAM_SOURCE: Once<&str> = Once::new();
@@ -179,12 +183,12 @@ fn end(
     let this = percpu::current();
     let number = u32::try_from(this.index()).expect("few CPUs");
     match ENDING.compare_exchange(NOBODY, number, Ordering::Relaxed, Ordering::Relaxed) {
-        Ok(_) => {}
+        Ok(_) => STATUS.store(status, Ordering::Relaxed),
         // This CPU has panicked or raised an exception while it reports its first failure. The second failure is not
         // described, because describing it could fail, too.
         Err(first) if first == number => {
             let _ = Emergency::new().write_str("panic while panicking\n");
-            debug_exit::end_qemu(status);
+            debug_exit::end_qemu(STATUS.load(Ordering::Relaxed));
             cpu::halt()
         }
         // Another CPU writes the report, and asks this CPU for its state by a non-maskable interrupt. If this CPU is

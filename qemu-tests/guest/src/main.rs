@@ -41,6 +41,8 @@ mod masked;
 #[cfg(gmp_machine)]
 mod memory;
 #[cfg(gmp_machine)]
+mod messages;
+#[cfg(gmp_machine)]
 mod misuse;
 #[cfg(gmp_machine)]
 mod non_maskable;
