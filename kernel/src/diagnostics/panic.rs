@@ -4,7 +4,9 @@
 //! off. This first CPU then prints the cause, details, and the cause again, and stops the kernel. The details contain
 //! the backtrace of the code that has failed, if the failure is in some code. If the kernel is at fault, the details
 //! also contain the state of every other CPU and the last log messages. If the program is at fault, they also contain
-//! the state of every G. The reporting CPU takes no lock and does not allocate.
+//! the state of every G. The reporting CPU takes no lock and does not allocate, except in the program's `Display`
+//! implementations, from which the message of a panic is formatted. If such an implementation blocks, waits for a lock
+//! of a CPU that has stopped, or panics, the report ends there.
 //!
 //! A panic or an exception in a G's own code is the fault of the program. With preemption or interrupts off, the code
 //! that panics may be the kernel's. Such a panic of a G is the fault of the program in two cases: it reports a
@@ -25,6 +27,7 @@ use crate::arch::x86_64::cpu;
 use crate::arch::x86_64::trap::{TrapFrame, Vector};
 use crate::cpu::contexts;
 use crate::cpu::percpu::{self, CpuId};
+use crate::cpu::sync;
 use crate::diagnostics::backtrace::{Backtrace, place};
 use crate::diagnostics::exception::{self, Description, Registers};
 use crate::diagnostics::{inspection, isolation, snapshot};
@@ -180,6 +183,9 @@ fn end(
     details: impl Fn(&mut Emergency, CpuId) -> fmt::Result,
 ) -> ! {
     interrupts::disable();
+    // The program's code that formats the message must not block: a G that parked here would never be resumed. With
+    // preemption off, the attempt to block is a misuse, which panics.
+    percpu::preempt_disable();
     let this = percpu::current();
     let number = u32::try_from(this.index()).expect("few CPUs");
     match ENDING.compare_exchange(NOBODY, number, Ordering::Relaxed, Ordering::Relaxed) {
@@ -201,6 +207,7 @@ fn end(
         }
     }
     snapshot::ask_others();
+    sync::others_have_stopped();
     let mut console = Emergency::new();
     console.announce(status);
     // Writing cannot fail, because bytes that the port does not accept are dropped.

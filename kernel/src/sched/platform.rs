@@ -20,7 +20,7 @@ use crate::arch::x86_64::apic;
 use crate::arch::x86_64::interrupts::RESCHEDULE;
 use crate::cpu::contexts::Act;
 use crate::cpu::percpu::{self, CpuId, PreemptGuard};
-use crate::cpu::{contexts, cpus};
+use crate::cpu::{contexts, cpus, sync};
 use crate::mm::object_cache;
 use crate::mm::stack::Stack;
 use crate::sched::kthread::{self, KernelThread};
@@ -74,6 +74,11 @@ impl Points for Kernel {
             percpu::is_preemption_off() || !interrupts::are_enabled(),
             "a lock of the scheduler is taken by a G that may be preempted"
         );
+    }
+
+    #[inline]
+    fn relax() {
+        sync::relax();
     }
 }
 

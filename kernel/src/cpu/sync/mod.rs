@@ -31,7 +31,7 @@ use crate::cpu::contexts;
 use crate::cpu::percpu::{CpuId, PreemptGuard};
 
 pub(crate) use self::interrupts_off::{is_in_closure, with_interrupts_off};
-pub(crate) use self::waiting::{set_check, wait_while};
+pub(crate) use self::waiting::{others_have_stopped, relax, set_check, wait_while};
 
 /// A lock that interrupt handlers may take. While a CPU holds one or more such locks, its interrupts are off. The locks
 /// may be released in any order.
