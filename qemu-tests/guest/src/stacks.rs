@@ -312,6 +312,71 @@ fn g_without_memory_for_its_stack_dies() {
     digging.join().expect("no panic");
 }
 
+/// Calls itself until the stack has reached the address `until`, and prints there. The frames are small.
+#[inline(never)]
+fn descend(until: usize) {
+    let here = 0u8;
+    if black_box(&raw const here).addr() > until {
+        descend(until);
+    } else {
+        println!("a G prints at {until:#x}");
+    }
+    black_box(&here);
+}
+
+/// Prints at a depth that differs by `PADDING` bytes, which is less than a frame of [`descend`].
+#[inline(never)]
+fn print_at<const PADDING: usize>(until: usize) {
+    let mut padding = [0u8; PADDING];
+    black_box(&mut padding);
+    descend(until);
+    black_box(&padding);
+}
+
+/// Runs a G that calls `print` when no memory is left. The argument of `print` is `offset` bytes above the end of the
+/// lowest page of the stack that has a frame. Returns whether the G has survived.
+fn survives_without_memory(offset: usize, print: fn(usize)) -> bool {
+    static GATE: AtomicBool = AtomicBool::new(false);
+    mm::free_cached_memory();
+    // This use of the stack refills the CPU's reserve of frames, which the last G may have used while it died.
+    go(|| dig(56 * KIB, 1, &|| {})).join().expect("no panic");
+    mm::free_cached_memory();
+    GATE.store(false, Ordering::Relaxed);
+    let printer = go(move || {
+        let here = 0u8;
+        let deepest = (&raw const here).addr() - 16 * KIB;
+        dig(16 * KIB, 1, &|| {});
+        while !GATE.load(Ordering::Relaxed) {
+            yield_now();
+        }
+        print(deepest / PAGE_SIZE * PAGE_SIZE + offset);
+    });
+    yield_now();
+    let _no_memory = NoMemory::new();
+    GATE.store(true, Ordering::Relaxed);
+    printer.join().is_ok()
+}
+
+guest_test!(
+    g_without_memory_for_its_stack_does_not_keep_the_console,
+    smp = &[1],
+    memory = 64,
+    options = &["panic=isolate"],
+    texts =
+        &["out of memory: there is no frame for a page of a stack", "is dead and the others go on", "have survived"],
+);
+/// Gs print when no memory is left, one after the other, each at another depth of its stack. At some depths, printing
+/// needs a new page of the stack, so these Gs die. None of them dies while it holds the lock of the console.
+fn g_without_memory_for_its_stack_does_not_keep_the_console() {
+    let prints = [print_at::<0>, print_at::<16>, print_at::<32>];
+    // At the last of these offsets, printing needs no new page.
+    let offsets = (0..PAGE_SIZE / 2).step_by(48).chain([3 * PAGE_SIZE]);
+    let all: Vec<_> = offsets.flat_map(|offset| prints.map(|print| (offset, print))).collect();
+    let survivors = all.iter().filter(|&&(offset, print)| survives_without_memory(offset, print)).count();
+    println!("{survivors} of {} have survived", all.len());
+    assert!(0 < survivors && survivors < all.len());
+}
+
 guest_test!(code_with_preemption_off_gets_reserved_frames, smp = &[1, 8], memory = 64, isolated);
 /// With preemption off, a G gets the frames for its stack from its CPU's reserve of frames, which is refilled later.
 fn code_with_preemption_off_gets_reserved_frames() {

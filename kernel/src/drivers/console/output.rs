@@ -12,12 +12,16 @@ use super::lost;
 use super::port::{IN_THE_PORT, RING};
 use super::state::{BURST, Piece, RESERVE, locked, wait_for_room};
 use crate::arch::x86_64::timer;
+use crate::mm::stack;
 use crate::sched::goroutines;
 use crate::sched::platform::{self, Mutex, MutexGuard};
 
 /// The largest number of bytes that are put into the ring at once. Longer output of a G is put in parts. Other Gs
 /// cannot print between these parts.
 const PART: usize = 16 * 1024;
+
+/// The number of stack pages, in addition to the one in use, that a G may need while it holds [`WRITER`].
+const PAGES_TO_PRINT: usize = 2;
 
 /// Held by a G that may park while it puts bytes into the ring, so that no other such G prints between these bytes. The
 /// holder unlocks it with a handoff, so waiting Gs get it in FIFO order.
@@ -73,6 +77,10 @@ fn put_all<'a>(pieces: impl Iterator<Item = Piece<'a>>) -> bool {
             all & fits
         });
     }
+    // If there is no frame for a page of its stack, a G panics, and with `panic=isolate` that ends only the G. If it held
+    // the lock then, no other G could print any more. So the pages that it needs while it holds the lock are touched
+    // before.
+    stack::touch_pages_ahead(PAGES_TO_PRINT);
     let writer = WRITER.lock();
     for piece in pieces {
         while !locked(|console| {
