@@ -1,8 +1,9 @@
 //! All CPUs print at the same time, from Gs and from interrupt handlers. Every line must appear once and complete, and
-//! the lines of one G must be in order.
+//! the lines of one G must be in order. A line of the input must not be lost if there is no memory for it.
 
 use std::collections::BTreeMap;
-use std::process::Command;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 
 const TEST: &str = "machine::prints_from_every_cpu";
 /// The number of lines of each G. `LINES` and `ROUNDS` must equal the constants of the same names in the guest test.
@@ -61,4 +62,19 @@ fn lines_from_two_cpus_are_whole() {
 #[test]
 fn lines_from_eight_cpus_are_whole() {
     check(8);
+}
+
+#[test]
+fn line_for_which_there_is_no_memory_is_kept() {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
+    let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["run", "--quiet", "--manifest-path", manifest, "--package", "boot", "--", "--timeout", "60"]);
+    command.args(["--release", "--smp", "1", "--memory", "64", "--kernel-option", "panic=isolate"]);
+    command.args([guest, "stacks::line_without_memory_is_an_error"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cargo runs");
+    let line = "x".repeat(99_999) + "\n";
+    child.stdin.take().expect("a pipe").write_all(line.as_bytes()).expect("the machine reads its input");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
 }

@@ -377,6 +377,25 @@ fn g_without_memory_for_its_stack_does_not_keep_the_console() {
     assert!(0 < survivors && survivors < all.len());
 }
 
+guest_test!(line_without_memory_is_an_error, smp = &[1], memory = 64, options = &["panic=isolate"], hidden);
+/// Run by `tests/console.rs`, which sends a line of 100,000 bytes. When there is no memory for the line, reading it is an
+/// error, and the next call returns the whole line.
+fn line_without_memory_is_an_error() {
+    let reader = go(|| {
+        // Reading needs these pages of the stack.
+        dig(32 * KIB, 1, &|| {});
+        let mut line = String::new();
+        let no_memory = NoMemory::new();
+        let result = stdin().read_line(&mut line);
+        drop(no_memory);
+        assert!(result.is_err() && line.is_empty(), "{result:?}, {} bytes", line.len());
+    });
+    reader.join().expect("an error is no panic");
+    let mut line = String::new();
+    assert_eq!(stdin().read_line(&mut line), Ok(100_000));
+    assert_eq!(line, "x".repeat(99_999) + "\n");
+}
+
 guest_test!(code_with_preemption_off_gets_reserved_frames, smp = &[1, 8], memory = 64, isolated);
 /// With preemption off, a G gets the frames for its stack from its CPU's reserve of frames, which is refilled later.
 fn code_with_preemption_off_gets_reserved_frames() {

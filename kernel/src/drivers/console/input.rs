@@ -11,6 +11,7 @@ use super::received;
 use super::state::with_port;
 use super::stdin::InputError;
 use super::timed;
+use crate::mm::stack;
 use crate::sched::platform::{self, Kernel, Limit};
 
 /// The signal that wakes the G that waits for input. At most one G waits for this signal, because other readers wait
@@ -50,6 +51,14 @@ pub fn try_read() -> Option<u8> {
             return byte;
         }
     }
+}
+
+/// Touches the stack pages that a G may need while it holds the lock of `stdin`. If there is no frame for one of them,
+/// the G panics here, and not while it holds the lock.
+pub(super) fn touch_stack_ahead() {
+    /// A G may also print while it holds the lock, and then needs more pages than for printing alone.
+    const PAGES: usize = 4;
+    stack::touch_pages_ahead(PAGES);
 }
 
 /// Waits for the next byte of the input, and returns it. [`END_OF_INPUT`](boot_protocol::console::END_OF_INPUT) is

@@ -3,14 +3,14 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::{fmt, mem};
+use core::fmt;
 
 use boot_protocol::console::END_OF_INPUT;
 use gmp_sched::cancel::ContextError;
 use gmp_sched::platform::OutOfResources;
 use gmp_sched::sync::LimitedMutex as _;
 
-use super::input::wait_for_byte;
+use super::input::{touch_stack_ahead, wait_for_byte};
 use crate::platform::{Limit, Mutex};
 
 /// The input that was read, but not returned yet. The G that reads a line holds the lock, so that each G gets whole
@@ -22,6 +22,25 @@ struct Input {
     line: Vec<u8>,
     /// Whether the input has ended. The byte [`END_OF_INPUT`], which is received once, marks the end of the input.
     has_ended: bool,
+}
+
+impl Input {
+    /// Whether the next line has been received up to its end. This is so before the first byte is received if an
+    /// earlier call had no memory to return the line.
+    fn is_line_complete(&self) -> bool {
+        self.has_ended || self.line.ends_with(b"\n")
+    }
+}
+
+/// Appends `bytes` to `text`, and replaces invalid UTF-8. Returns how many bytes were appended. If there is no memory,
+/// nothing is appended.
+fn append_lossy(bytes: &[u8], text: &mut String) -> Result<usize, OutOfResources> {
+    const REPLACEMENT: &str = "\u{fffd}";
+    let pieces = || bytes.utf8_chunks().map(|it| (it.valid(), if it.invalid().is_empty() { "" } else { REPLACEMENT }));
+    let length = pieces().map(|(valid, replacement)| valid.len() + replacement.len()).sum();
+    text.try_reserve(length).map_err(|_| OutOfResources)?;
+    text.extend(pieces().flat_map(|(valid, replacement)| [valid, replacement]));
+    Ok(length)
 }
 
 /// The standard input of the program, which all values of this type share.
@@ -44,8 +63,8 @@ impl Stdin {
     ///
     /// # Errors
     ///
-    /// If no M can be created to run the other Gs during the call. This happens only on the host. No input is lost in
-    /// this case.
+    /// If there is no memory for the line. On the host, also if no M can be created to run the other Gs during the
+    /// call. No input is lost in these cases: the next call continues the line.
     ///
     /// # Panics
     ///
@@ -72,21 +91,21 @@ impl Stdin {
     #[track_caller]
     pub fn read_line_until<'l>(&self, line: &mut String, limit: impl Into<Limit<'l>>) -> Result<usize, InputError> {
         let limit = limit.into();
+        touch_stack_ahead();
         let mut input = INPUT.lock_until(limit)?;
-        while !input.has_ended {
+        while !input.is_line_complete() {
+            // The memory is allocated before the byte is taken, so that no input is lost if there is none. A panic for
+            // lack of memory would leave the lock held if it ended only this G.
+            input.line.try_reserve(1).map_err(|_| OutOfResources)?;
             match wait_for_byte(&limit)? {
                 END_OF_INPUT => input.has_ended = true,
-                b'\n' | b'\r' => {
-                    input.line.push(b'\n');
-                    break;
-                }
+                b'\n' | b'\r' => input.line.push(b'\n'),
                 byte => input.line.push(byte),
             }
         }
-        let bytes = mem::take(&mut input.line);
-        let text = String::from_utf8_lossy(&bytes);
-        line.push_str(&text);
-        Ok(text.len())
+        let length = append_lossy(&input.line, line)?;
+        input.line = Vec::new();
+        Ok(length)
     }
 
     /// Returns an iterator over the remaining lines of the input, without their newlines. The iterator ends at the end
@@ -101,8 +120,8 @@ impl Stdin {
 /// Why a line could not be read: [`Stdin::read_line_until`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InputError {
-    /// No M could be created to run the other Gs during the call. Or the context of the limit needs a G that ends the
-    /// wait, and there was no memory for that G.
+    /// There was no memory for the line. Or no M could be created to run the other Gs during the call. Or the context
+    /// of the limit needs a G that ends the wait, and there was no memory for that G.
     OutOfResources,
     /// The limit (a deadline or a context) was over before a whole line had been received.
     Limit(ContextError),

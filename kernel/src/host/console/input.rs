@@ -57,6 +57,9 @@ pub fn try_read() -> Option<u8> {
     received().pop_front()
 }
 
+/// Does nothing. In the kernel, the function of the same name prepares the stack of the caller.
+pub(super) fn touch_stack_ahead() {}
+
 /// Waits for the next byte of the input, and returns it. [`END_OF_INPUT`] is returned like any other byte. Blocks the
 /// calling G and its M.
 ///
