@@ -10,6 +10,7 @@ mod lifetime;
 mod limits;
 mod mistakes;
 mod new;
+mod on_host;
 mod output_devices;
 mod outside;
 mod profile;

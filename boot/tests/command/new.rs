@@ -40,7 +40,7 @@ fn make(name: &str, folder: &Path) {
 
 /// Returns a cargo command that runs in the folder of a crate, without access to the network. All crates of these tests
 /// share one target directory.
-fn cargo(words: &[&str], folder: &Path) -> Command {
+pub(crate) fn cargo(words: &[&str], folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO"));
     command.args(words).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.env("CARGO_TARGET_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/new")).env("CARGO_NET_OFFLINE", "true");
@@ -52,7 +52,7 @@ fn cargo(words: &[&str], folder: &Path) -> Command {
 }
 
 /// Runs a cargo command, and asserts that it succeeds.
-fn succeed(words: &[&str], folder: &Path) -> Output {
+pub(crate) fn succeed(words: &[&str], folder: &Path) -> Output {
     let output = run(cargo(words, folder));
     assert_eq!(status(&output), Some(0), "{words:?}: {}{}", text(&output.stdout), text(&output.stderr));
     output

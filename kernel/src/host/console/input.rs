@@ -1,4 +1,5 @@
-//! Input. A thread reads standard input. The thread is started when the program first asks for input.
+//! Input. A thread reads standard input. The thread is started when the program first asks for input. If the program
+//! reads slowly, the thread waits, so the memory for the input is bounded.
 
 use alloc::collections::VecDeque;
 use std::io::{self, Read as _};
@@ -11,10 +12,15 @@ use gmp_sched::cancel::ContextError;
 use super::stdin::InputError;
 use crate::host::platform::{self, Kernel, Limit};
 
+/// No bytes are added to [`RECEIVED`] while it contains at least this many bytes.
+const CAPACITY: usize = 64 << 10;
+
 /// Bytes of standard input that the program has not read yet.
 static RECEIVED: Mutex<VecDeque<u8>> = Mutex::new(VecDeque::new());
 /// Notified when bytes have been added to [`RECEIVED`].
 static ARRIVED: Condvar = Condvar::new();
+/// Notified when the length of [`RECEIVED`] has fallen below [`CAPACITY`]. Only the thread that reads waits for this.
+static HAS_ROOM: Condvar = Condvar::new();
 
 /// Locks [`RECEIVED`]. Poisoning is ignored, because nothing panics while the lock is held.
 fn received() -> MutexGuard<'static, VecDeque<u8>> {
@@ -45,16 +51,28 @@ fn receive() {
     add(&[END_OF_INPUT]);
 }
 
+/// Adds bytes. First waits until there is room.
 fn add(bytes: &[u8]) {
-    received().extend(bytes);
+    let is_full = |received: &mut VecDeque<u8>| received.len() >= CAPACITY;
+    HAS_ROOM.wait_while(received(), is_full).unwrap_or_else(PoisonError::into_inner).extend(bytes);
     ARRIVED.notify_all();
+}
+
+/// Takes the next byte, if there is one.
+fn take(received: &mut VecDeque<u8>) -> Option<u8> {
+    let byte = received.pop_front()?;
+    // Bytes are taken one by one, so each fall below the capacity passes this length.
+    if received.len() == CAPACITY - 1 {
+        HAS_ROOM.notify_one();
+    }
+    Some(byte)
 }
 
 /// Returns the next byte of the input, if one has been received. [`END_OF_INPUT`] is returned like any other byte.
 /// Callable from everywhere.
 pub fn try_read() -> Option<u8> {
     start();
-    received().pop_front()
+    take(&mut received())
 }
 
 /// Does nothing. In the kernel, the function of the same name prepares the stack of the caller.
@@ -88,7 +106,7 @@ pub(super) fn wait_for_byte(limit: &Limit<'_>) -> Result<u8, InputError> {
 fn wait(limit: &Limit<'_>) -> Result<u8, ContextError> {
     let mut received = received();
     loop {
-        if let Some(byte) = received.pop_front() {
+        if let Some(byte) = take(&mut received) {
             return Ok(byte);
         }
         if let Some(error) = limit.err() {

@@ -1,0 +1,66 @@
+//! Tests of the kernel for the host, for what `new.rs` does not compare with the machine.
+
+use std::io::Write as _;
+use std::process::Stdio;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::thread;
+
+use tempfile::TempDir;
+
+use crate::child::{Running, run};
+use crate::new::{cargo, succeed};
+use crate::outside::{status, text, write_crate};
+
+/// The crate of the program that these tests run on the host.
+static CRATE: LazyLock<TempDir> = LazyLock::new(|| {
+    let folder = write_crate(include_str!("on_host_program.rs"));
+    succeed(&["build"], folder.path());
+    folder
+});
+
+/// Returns the command that runs the program with these arguments.
+fn program(arguments: &[&str]) -> std::process::Command {
+    cargo(&[&["run", "--quiet", "--"], arguments].concat(), CRATE.path())
+}
+
+#[test]
+fn input_that_the_program_does_not_read_waits_in_the_pipe() {
+    const MORE_THAN_ANY_BUFFER: usize = 16 << 20;
+    let mut command = program(&["read-one-line"]);
+    command.stdin(Stdio::piped());
+    let mut child = Running::start(command);
+    let mut input = child.take_input();
+    let written = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&written);
+    // The end of the child ends this thread, because nobody reads from the pipe any more.
+    let writer = thread::spawn(move || {
+        while let Ok(count) = input.write(&[b'\n'; 4096]) {
+            if counter.fetch_add(count, Ordering::Relaxed) > MORE_THAN_ANY_BUFFER {
+                break;
+            }
+        }
+    });
+    // In the second before it prints this, the program could receive much more.
+    child.read_until("has worked\n");
+    let taken = written.load(Ordering::Relaxed);
+    assert!(taken < 1 << 20, "{taken} bytes were taken from the pipe");
+    drop(child);
+    writer.join().expect("it does not panic");
+}
+
+#[test]
+fn input_that_had_to_wait_arrives_completely() {
+    let mut command = program(&["count-input"]);
+    command.stdin(Stdio::piped());
+    let mut child = Running::start(command);
+    let mut input = child.take_input();
+    let bytes: Vec<u8> = (0..1_000_000_u32).map(|n| (n % 251) as u8).collect();
+    input.write_all(&bytes).expect("taken");
+    drop(input);
+    let output = child.finish();
+    let sum: u64 = bytes.iter().copied().map(u64::from).sum();
+    assert_eq!(text(&output.stdout), format!("1000000 bytes, sum {sum}\n"), "{}", text(&output.stderr));
+    assert_eq!(status(&output), Some(0));
+}
