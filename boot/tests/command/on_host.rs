@@ -9,7 +9,7 @@ use std::thread;
 
 use tempfile::TempDir;
 
-use crate::child::{Running, run};
+use crate::child::Running;
 use crate::new::{cargo, succeed};
 use crate::outside::{status, text, write_crate};
 
@@ -63,4 +63,16 @@ fn input_that_had_to_wait_arrives_completely() {
     let sum: u64 = bytes.iter().copied().map(u64::from).sum();
     assert_eq!(text(&output.stdout), format!("1000000 bytes, sum {sum}\n"), "{}", text(&output.stderr));
     assert_eq!(status(&output), Some(0));
+}
+
+/// Runs the tests whose names contain `filter`, several at a time. All of them must pass, and there must be `count`.
+fn pass(filter: &str, count: usize) {
+    let output = succeed(&["test", "--quiet", "--", "--test-threads=4", filter], CRATE.path());
+    let printed = text(&output.stdout);
+    assert!(printed.contains(&format!("test result: ok. {count} passed")), "{printed}");
+}
+
+#[test]
+fn interrupts_of_parallel_runs_are_separate() {
+    pass("interrupt", 3);
 }

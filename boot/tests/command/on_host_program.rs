@@ -37,3 +37,55 @@ fn count_input() {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::{AtomicUsize, Ordering};
+
+    use kernel::disk::{interrupt, wait_for_interrupt};
+    use kernel::prelude::*;
+
+    /// Two Gs interrupt and wait in turn. Only one of them waits at a time.
+    fn ping_pong() {
+        const ROUNDS: usize = 1000;
+        let (to_waiter, waits) = channel(0);
+        let waiter = go(move || {
+            (0..ROUNDS).for_each(|round| {
+                to_waiter.send(round).expect("a receiver");
+                wait_for_interrupt();
+            });
+        });
+        for round in 0..ROUNDS {
+            assert_eq!(waits.recv(), Ok(round));
+            interrupt();
+        }
+        assert_eq!(waiter.join(), Ok(()));
+    }
+
+    // The test harness runs these two tests at the same time.
+    #[test]
+    fn interrupts_of_one_run_go_to_its_own_waiter() {
+        kernel::run!(ping_pong);
+    }
+
+    #[test]
+    fn interrupts_of_another_run_go_to_its_own_waiter() {
+        kernel::run!(ping_pong);
+    }
+
+    #[test]
+    fn interrupt_of_an_earlier_run_is_forgotten() {
+        kernel::run!(interrupt);
+        kernel::run!(|| {
+            static STEPS: AtomicUsize = AtomicUsize::new(0);
+            let waiter = go(|| {
+                wait_for_interrupt();
+                STEPS.load(Ordering::Relaxed)
+            });
+            sleep(Duration::from_millis(20));
+            STEPS.store(1, Ordering::Relaxed);
+            interrupt();
+            assert_eq!(waiter.join(), Ok(1), "it did not wait for the interrupt of this run");
+        });
+    }
+}

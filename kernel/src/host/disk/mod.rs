@@ -12,20 +12,23 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::thread;
 
-use gmp_sched::device_signals::Signal;
 use gmp_sched::native::try_blocking;
 use gmp_sched::platform::OutOfResources;
 
-use crate::host::platform::{Kernel, Limit, scheduler};
+use crate::host::platform::Limit;
 use crate::host::program::run::{WRONG_USE, fail};
 
 pub use self::cursor::DiskCursor;
 pub use self::error::{DiskError, PciError, RequestError, SetupError};
+pub use self::interrupt::{interrupt, wait_for_interrupt};
+
+pub(super) use self::interrupt::forget_interrupts;
 
 #[path = "../../drivers/disk_cursor.rs"]
 mod cursor;
 #[path = "../../drivers/disk_error.rs"]
 mod error;
+mod interrupt;
 
 const DISKS: &str = "GMP_DISKS";
 const WRITABLE: &str = "GMP_DISKS_WRITABLE";
@@ -370,25 +373,4 @@ impl DiskAccess<'_> {
 #[track_caller]
 pub fn delay(duration: Duration) -> Result<(), OutOfResources> {
     try_blocking(|| thread::sleep(duration))
-}
-
-static INTERRUPT: Signal<Kernel> = Signal::new();
-
-/// Readies the G that waits in [`wait_for_interrupt`]. Does nothing if the caller is not a G. The machine does this in
-/// the handler of an interrupt that the CPU sends to itself. Callable from everywhere.
-pub fn interrupt() {
-    if let Some(scheduler) = scheduler() {
-        INTERRUPT.raise(scheduler);
-    }
-}
-
-/// Waits until [`interrupt`] is called. Returns at once if [`interrupt`] has been called since the last wait ended.
-/// Blocks the calling G, not its thread. Not callable from interrupt handlers.
-///
-/// # Panics
-///
-/// If the caller is not a G, or another G waits.
-#[track_caller]
-pub fn wait_for_interrupt() {
-    INTERRUPT.wait();
 }

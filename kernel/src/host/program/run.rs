@@ -82,6 +82,7 @@ pub unsafe fn test<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static)
     let result = with_schedtrace(threads).run_with(procs(), move |scheduler| {
         let _watch = SliceWatch::start(scheduler);
         let _recording = own.begin(scheduler);
+        disk::forget_interrupts(scheduler);
         body()
     });
     panics.assert_none();
