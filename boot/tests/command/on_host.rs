@@ -9,7 +9,7 @@ use std::thread;
 
 use tempfile::TempDir;
 
-use crate::child::Running;
+use crate::child::{Running, run};
 use crate::new::{cargo, succeed};
 use crate::outside::{status, text, write_crate};
 
@@ -75,4 +75,23 @@ fn pass(filter: &str, count: usize) {
 #[test]
 fn interrupts_of_parallel_runs_are_separate() {
     pass("interrupt", 3);
+}
+
+#[test]
+fn isolated_panic_ends_the_program_where_it_would_end_the_machine() {
+    for (place, ends_with, printed) in [
+        ("user-code", 0, "Err(Panicked(Panic(\"as it should\")))\n"),
+        ("guard", 2, ""),
+        ("interrupt-mutex", 2, ""),
+        ("system-call", 2, ""),
+        // Only on the host.
+        ("overflow", 2, ""),
+    ] {
+        let mut command = program(&["panic", place]);
+        command.env("GMP_KERNEL_OPTIONS", "panic=isolate");
+        let output = run(command);
+        let report = text(&output.stderr);
+        assert_eq!((text(&output.stdout).as_str(), status(&output)), (printed, Some(ends_with)), "{place}: {report}");
+        assert!(report.contains(if place == "overflow" { "stack overflow" } else { "as it should" }), "{place}: {report}");
+    }
 }

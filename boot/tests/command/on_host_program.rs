@@ -3,8 +3,14 @@
 #![cfg_attr(not(test), no_main)]
 #![deny(unsafe_code)]
 
+use core::hint::black_box;
+
 use kernel::console::try_read;
+use kernel::gmp_sched::syscall;
+use kernel::percpu::PreemptGuard;
+use kernel::platform::Kernel;
 use kernel::prelude::*;
+use kernel::sync::InterruptMutex;
 
 kernel::main!(main);
 
@@ -17,8 +23,38 @@ fn main(arguments: &[&str]) {
             sleep(Duration::from_secs(1000));
         }
         ["count-input"] => count_input(),
+        ["panic", place] => {
+            let place = place.to_string();
+            let end = go(move || panic_in(&place)).join();
+            println!("{end:?}");
+        }
         other => println!("what is {other:?}?"),
     }
+}
+
+fn panic_in(place: &str) {
+    static LOCK: InterruptMutex<()> = InterruptMutex::new(());
+    match place {
+        "guard" => {
+            let _off = PreemptGuard::new();
+            panic!("as it should");
+        }
+        "interrupt-mutex" => {
+            let _held = LOCK.lock();
+            panic!("as it should");
+        }
+        "system-call" => syscall::syscall::<Kernel, _>(|| panic!("as it should")),
+        "overflow" => recurse(0),
+        _ => panic!("as it should"),
+    }
+}
+
+fn recurse(depth: u64) {
+    let frame = black_box([depth; 16]);
+    if depth != u64::MAX {
+        recurse(depth + 1);
+    }
+    black_box(frame);
 }
 
 /// Prints the number of bytes of the input and their sum.

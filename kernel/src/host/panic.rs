@@ -3,11 +3,12 @@
 //! In a program, a panic of a G ends the process with status 2, as it ends the run on the machine. In a test, a panic
 //! fails the test: a panic of the main G at once, and a panic of another G when the main G has ended. With the kernel
 //! option `panic=isolate`, a panic of a G other than the main G ends only that G, by unwinding the stack, in programs
-//! and in tests.
+//! and in tests. As on the machine, the option has no effect on a panic of a G that is in a system call, holds a spin
+//! lock or has preemption off.
 //!
 //! An exception of the processor, such as a division by zero, is reported like a panic. In a program with
 //! `panic=isolate`, an exception ends the G that has raised it, without unwinding, as on the machine. In a test, an
-//! exception always ends the process.
+//! exception always ends the process. A stack overflow always ends the process, unlike on the machine.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -36,15 +37,14 @@ use super::program::args;
 /// The exit status of a program that has panicked, as in Go.
 const STATUS_FATAL: u8 = 2;
 
-/// Whether a panic of a G other than the main G ends only that G.
+/// Whether the kernel option `panic=isolate` is set.
 fn is_isolated() -> bool {
     args::option("panic") == Some("isolate")
 }
 
 /// Installs a panic hook, and a function that reports exceptions. From then on a panic or an exception ends the
-/// process. If panics are isolated, a panic of a G other than the main G ends only that G, and so does an exception,
-/// except in the cases that [`exception`] names. Must be called in a G: [`gmp_sched::native`] installs its own hook
-/// before the first G runs, and this function must replace that hook.
+/// process, or only the G if it is [covered](is_covered). Must be called in a G: [`gmp_sched::native`] installs its own
+/// hook before the first G runs, and this function must replace that hook.
 pub(super) fn end_program() {
     panic::set_hook(Box::new(|info| {
         let (cause, backtrace) = (format!("panic at {}", Panic(info)), Backtrace::capture());
@@ -56,17 +56,19 @@ pub(super) fn end_program() {
     native::set_exception_hook(exception);
 }
 
-/// Whether a panic or an exception of `goroutine` ends only this G.
+/// Whether a panic or an exception of `goroutine`, which is the calling G, ends only this G.
 fn is_covered(goroutine: &Goroutine<Kernel>) -> bool {
-    is_isolated() && goroutine.id() != GoroutineId::MAIN
+    // A G in a system call, whose status is not `Running`, cannot end alone, because its M may have no P. A G that
+    // holds a spin lock or has preemption off has perhaps changed shared data only in part. Also, without unwinding,
+    // its thread would stay in this state.
+    let is_in_user_code = goroutine.status() == Status::Running && native::may_wait();
+    is_isolated() && goroutine.id() != GoroutineId::MAIN && is_in_user_code
 }
 
 /// Reports an exception of the calling G, and ends this G or the process.
 fn exception(exception: &Exception) {
     let (goroutine, backtrace) = (exception.goroutine(), Backtrace::force_capture());
-    // In these cases the process ends, not only the G. A G in a system call cannot end alone, because its M may have no
-    // P. A G that holds a spin lock or has preemption off must not leave its thread in this state.
-    if !is_covered(goroutine) || goroutine.status() != Status::Running || !native::may_wait() {
+    if !is_covered(goroutine) {
         end(Some(goroutine), exception, &backtrace);
     }
     end_goroutine(goroutine, exception, &backtrace);
@@ -202,7 +204,7 @@ fn record(goroutine: &'static Goroutine<Kernel>, info: &PanicHookInfo<'_>) {
     let text = format!("goroutine {} panicked at {}", goroutine.id(), Panic(info));
     // The test harness shows this text if the test fails.
     std::eprintln!("{text}");
-    if goroutine.id() != GoroutineId::MAIN && !is_isolated() {
+    if goroutine.id() != GoroutineId::MAIN && !is_covered(goroutine) {
         let records = lock(&RECORDS);
         if let Some((_, record)) = records.iter().find(|(of, _)| *of == key(goroutine.scheduler())) {
             lock(&record.0).get_or_insert(text);

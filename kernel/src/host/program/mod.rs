@@ -10,6 +10,8 @@
 //! | console | standard input and output; reports go to standard error |
 //! | exit status | the same status; 64 for wrong options, 74 if standard output cannot be written |
 //! | an exception of a G ends the program with status 2 | the same, with the same words; the backtrace is in the form of `std` |
+//! | with `panic=isolate`, a stack overflow ends only the G | a stack overflow always ends the process |
+//! | with `panic=isolate`, the stack of a G that panics is not unwound: what the G holds stays held | the stack is unwound, after an exception not |
 //! | a holder of an `InterruptMutex` must not wait, allocate, spawn or take a `PreemptMutex` | it must not wait |
 //! | a loop without calls is preempted | the loop keeps its thread; a note is printed after a second |
 
@@ -63,8 +65,8 @@ macro_rules! __main {
 /// }
 /// ```
 ///
-/// A panic in any G fails the test, as it would end a program. With the kernel option `panic=isolate`, only a panic of
-/// the main G fails the test. The closure and its result must be `Send` and `'static`.
+/// A panic in any G fails the test, as it would end a program. With the kernel option `panic=isolate`, only a panic that
+/// would end the program nevertheless fails the test, such as a panic of the main G. The closure and its result must be `Send` and `'static`.
 ///
 /// # Safety
 ///
