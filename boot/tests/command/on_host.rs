@@ -1,10 +1,11 @@
 //! Tests of the kernel for the host, for what `new.rs` does not compare with the machine.
 
+use std::fs;
 use std::io::Write as _;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Arc;
 use std::thread;
 
 use tempfile::TempDir;
@@ -65,16 +66,27 @@ fn input_that_had_to_wait_arrives_completely() {
     assert_eq!(status(&output), Some(0));
 }
 
-/// Runs the tests whose names contain `filter`, several at a time. All of them must pass, and there must be `count`.
+/// Runs the tests of the program whose names contain `filter`, several at a time. There must be `count`, and all of them
+/// must pass.
 fn pass(filter: &str, count: usize) {
-    let output = succeed(&["test", "--quiet", "--", "--test-threads=4", filter], CRATE.path());
+    let disk = CRATE.path().join("disk");
+    fs::write(&disk, [0; 512]).expect("written");
+    let mut command = cargo(&["test", "--quiet", "--", "--test-threads=4", filter], CRATE.path());
+    command.env("GMP_DISKS", &disk);
+    let output = run(command);
     let printed = text(&output.stdout);
-    assert!(printed.contains(&format!("test result: ok. {count} passed")), "{printed}");
+    let context = format!("{printed}{}", text(&output.stderr));
+    assert!(printed.contains(&format!("test result: ok. {count} passed")), "{context}");
 }
 
 #[test]
 fn interrupts_of_parallel_runs_are_separate() {
-    pass("interrupt", 3);
+    pass("_run_", 3);
+}
+
+#[test]
+fn operations_that_may_block_are_refused_where_the_machine_refuses_them() {
+    pass("_is_refused", 45);
 }
 
 #[test]
@@ -92,6 +104,9 @@ fn isolated_panic_ends_the_program_where_it_would_end_the_machine() {
         let output = run(command);
         let report = text(&output.stderr);
         assert_eq!((text(&output.stdout).as_str(), status(&output)), (printed, Some(ends_with)), "{place}: {report}");
-        assert!(report.contains(if place == "overflow" { "stack overflow" } else { "as it should" }), "{place}: {report}");
+        assert!(
+            report.contains(if place == "overflow" { "stack overflow" } else { "as it should" }),
+            "{place}: {report}"
+        );
     }
 }

@@ -78,8 +78,89 @@ fn count_input() {
 mod tests {
     use core::sync::atomic::{AtomicUsize, Ordering};
 
-    use kernel::disk::{interrupt, wait_for_interrupt};
+    use kernel::disk::{Disk, delay, disks, interrupt, wait_for_interrupt};
+    use kernel::percpu::PreemptGuard;
+    use kernel::platform::{Context, Limit};
     use kernel::prelude::*;
+    use kernel::sync::{InterruptMutex, PreemptMutex};
+    use kernel::{fill_random, fill_random_until, pit, random, random_until};
+
+    /// The disk that the environment variable `GMP_DISKS` names.
+    fn disk() -> &'static Disk {
+        disks().first().expect("a disk")
+    }
+
+    fn with_interrupt_mutex_held(body: fn()) {
+        static LOCK: InterruptMutex<()> = InterruptMutex::new(());
+        let _held = LOCK.lock();
+        body();
+    }
+
+    fn with_preempt_mutex_held(body: fn()) {
+        static LOCK: PreemptMutex<()> = PreemptMutex::new(());
+        let _held = LOCK.lock();
+        body();
+    }
+
+    fn pinned(body: fn()) {
+        let _pinned = PreemptGuard::new();
+        body();
+    }
+
+    /// Defines a test that performs `$act` in each of three contexts in which a G must not block. Each time, the act
+    /// must panic, and the message must name the context.
+    macro_rules! refused {
+        ($name:ident: $act:expr) => {
+            mod $name {
+                use super::*;
+
+                fn act() {
+                    let _ = $act;
+                }
+
+                #[test]
+                #[should_panic(expected = "a G blocks, yields or ends with an `InterruptMutex` held since src/main.rs:")]
+                fn with_interrupt_mutex_held_is_refused() {
+                    kernel::run!(|| with_interrupt_mutex_held(act));
+                }
+
+                #[test]
+                #[should_panic(expected = "a G blocks, yields or ends with preemption turned off since src/main.rs:")]
+                fn with_preempt_mutex_held_is_refused() {
+                    kernel::run!(|| with_preempt_mutex_held(act));
+                }
+
+                #[test]
+                #[should_panic(expected = "a G blocks, yields or ends with preemption turned off since src/main.rs:")]
+                fn pinned_is_refused() {
+                    kernel::run!(|| pinned(act));
+                }
+            }
+        };
+    }
+
+    refused!(random_number: random());
+    refused!(random_number_until: random_until(Limit::NONE));
+    refused!(random_bytes: fill_random(&mut []));
+    refused!(random_bytes_until: fill_random_until(&mut [], Limit::NONE));
+    refused!(read: disk().read_at(0, &mut [0]));
+    refused!(read_of_nothing: disk().read_at(0, &mut []));
+    refused!(read_out_of_range: disk().read_at(u64::MAX, &mut []));
+    refused!(write: disk().write_at(0, &[0]));
+    refused!(write_of_nothing: disk().write_at(0, &[]));
+    refused!(discard_of_nothing: disk().blocking().discard(0, 0));
+    refused!(flush: disk().asynchronous().flush());
+    refused!(flush_when_the_limit_is_over: {
+        let (context, cancel) = Context::background().with_cancel();
+        cancel.cancel();
+        disk().blocking().flush_until(&context)
+    });
+    refused!(delay_of_nothing: delay(Duration::ZERO));
+    refused!(poll_of_nothing: pit::wait(Duration::ZERO));
+    refused!(interrupt_that_has_come: {
+        interrupt();
+        wait_for_interrupt();
+    });
 
     /// Two Gs interrupt and wait in turn. Only one of them waits at a time.
     fn ping_pong() {

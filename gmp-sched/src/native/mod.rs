@@ -137,7 +137,7 @@ pub use calls::{BLOCKING_LIMIT, blocking, set_blocking_limit, syscall, try_block
 pub(crate) use entry::THREADS;
 pub use entry::{PROCS_LIMIT, Threads, enter};
 pub use exception::{Exception, set_exception_hook};
-pub use sections::{WaitsForbidden, forbid_waits, may_wait};
+pub use sections::{WaitsForbidden, assert_may_wait, forbid_waits, may_wait};
 pub use settings::{num_cpu, num_goroutine, poison_dead_stacks, procs, set_idle_limit, set_slice};
 
 /// The platform type; see the module's documentation.

@@ -84,6 +84,19 @@ pub fn may_wait() -> bool {
     Native::current_machine().is_none_or(|machine| !machine.are_waits_forbidden())
 }
 
+/// Panics if a G may not block, yield or end on the calling thread, as the functions that block do. For functions that
+/// block only in some calls, and are to be refused in every call. Callable from any thread; does not block.
+///
+/// # Panics
+///
+/// If [`may_wait`] returns `false`.
+#[track_caller]
+pub fn assert_may_wait() {
+    if !may_wait() {
+        refuse_to_wait();
+    }
+}
+
 /// Called when a G tries to wait where it must not.
 ///
 /// # Panics

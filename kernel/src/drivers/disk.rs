@@ -238,7 +238,7 @@ impl DiskAccess<'_> {
     ///
     /// # Panics
     ///
-    /// If the caller is not a G.
+    /// If the caller is not a G, or must not block.
     #[track_caller]
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, DiskError> {
         self.read_at_until(offset, buffer, Limit::NONE)
@@ -299,7 +299,7 @@ impl DiskAccess<'_> {
     ///
     /// # Panics
     ///
-    /// If the caller is not a G.
+    /// If the caller is not a G, or must not block.
     #[track_caller]
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DiskError> {
         self.write_at_until(offset, data, Limit::NONE)
@@ -353,7 +353,7 @@ impl DiskAccess<'_> {
     ///
     /// # Panics
     ///
-    /// If the caller is not a G.
+    /// If the caller is not a G, or must not block.
     #[track_caller]
     pub fn flush(&self) -> Result<(), DiskError> {
         self.flush_until(Limit::NONE)
@@ -389,7 +389,7 @@ impl DiskAccess<'_> {
     ///
     /// # Panics
     ///
-    /// If the caller is not a G.
+    /// If the caller is not a G, or must not block.
     #[track_caller]
     pub fn discard(&self, offset: u64, length: u64) -> Result<(), DiskError> {
         self.discard_until(offset, length, Limit::NONE)
@@ -448,7 +448,7 @@ fn split(offset: u64, block_bytes: usize) -> (u64, usize) {
 ///
 /// # Panics
 ///
-/// If the caller is not a G.
+/// If the caller is not a G, or must not block.
 #[track_caller]
 pub fn delay(duration: Duration) -> Result<(), OutOfResources> {
     contexts::assert_may_block();

@@ -52,7 +52,7 @@ static ANSWERED: Signal<Kernel> = Signal::new();
 ///
 /// # Panics
 ///
-/// If the caller is not a G.
+/// If the caller is not a G, or must not block.
 #[must_use]
 #[track_caller]
 pub fn random() -> u64 {
@@ -69,7 +69,7 @@ pub fn random() -> u64 {
 ///
 /// # Panics
 ///
-/// If the caller is not a G.
+/// If the caller is not a G, or must not block.
 #[track_caller]
 pub fn random_until<'l>(limit: impl Into<Limit<'l>>) -> Result<u64, ContextError> {
     let mut bytes = [0; 8];
@@ -86,7 +86,7 @@ pub fn random_until<'l>(limit: impl Into<Limit<'l>>) -> Result<u64, ContextError
 ///
 /// # Panics
 ///
-/// If the caller is not a G.
+/// If the caller is not a G, or must not block.
 #[track_caller]
 pub fn fill_random(bytes: &mut [u8]) {
     fill_random_until(bytes, Limit::NONE).expect("a wait without a limit is not ended by one");
@@ -100,7 +100,7 @@ pub fn fill_random(bytes: &mut [u8]) {
 ///
 /// # Panics
 ///
-/// If the caller is not a G.
+/// If the caller is not a G, or must not block.
 #[track_caller]
 pub fn fill_random_until<'l>(bytes: &mut [u8], limit: impl Into<Limit<'l>>) -> Result<(), ContextError> {
     contexts::assert_may_block();

@@ -40,7 +40,7 @@ pub fn interrupt() {
 ///
 /// # Panics
 ///
-/// If the caller is not a G, or another G waits.
+/// If the caller is not a G, or must not block. If another G waits.
 #[track_caller]
 pub fn wait_for_interrupt() {
     contexts::assert_may_block();

@@ -6,6 +6,7 @@ use core::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gmp_sched::device_signals::Signal;
+use gmp_sched::native::assert_may_wait;
 use gmp_sched::scheduler::Scheduler;
 
 use crate::host::platform::{Kernel, scheduler};
@@ -47,9 +48,10 @@ pub fn interrupt() {
 ///
 /// # Panics
 ///
-/// If the caller is not a G, or another G waits.
+/// If the caller is not a G, or must not block. If another G waits.
 #[track_caller]
 pub fn wait_for_interrupt() {
+    assert_may_wait();
     let Some(scheduler) = scheduler() else { panic!("the caller is not a G") };
     signal(scheduler).wait();
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::thread;
 
-use gmp_sched::native::try_blocking;
+use gmp_sched::native::{assert_may_wait, try_blocking};
 use gmp_sched::platform::OutOfResources;
 
 use crate::host::platform::Limit;
@@ -168,6 +168,9 @@ impl Disk {
 /// `_until`.
 ///
 /// A call to the host cannot be interrupted. So a limit is checked only before the call, and never ends the call.
+///
+/// Each call first checks that the caller may block, even if the call has nothing to do. So it panics in the same places
+/// as on the machine.
 #[derive(Clone, Copy, Debug)]
 pub struct DiskAccess<'a> {
     disk: &'a Disk,
@@ -226,7 +229,7 @@ impl DiskAccess<'_> {
     ///
     /// # Panics
     ///
-    /// If the caller is not a G.
+    /// If the caller is not a G, or must not block.
     #[track_caller]
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, DiskError> {
         self.read_at_until(offset, buffer, Limit::NONE)
@@ -248,6 +251,7 @@ impl DiskAccess<'_> {
         buffer: &mut [u8],
         limit: impl Into<Limit<'l>>,
     ) -> Result<usize, DiskError> {
+        assert_may_wait();
         let limit = limit.into();
         let rest = self.disk.bytes.checked_sub(offset).ok_or(DiskError::OutOfRange)?;
         let length = usize::try_from(rest).map_or(buffer.len(), |rest| buffer.len().min(rest));
@@ -269,7 +273,7 @@ impl DiskAccess<'_> {
     ///
     /// # Panics
     ///
-    /// If the caller is not a G.
+    /// If the caller is not a G, or must not block.
     #[track_caller]
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DiskError> {
         self.write_at_until(offset, data, Limit::NONE)
@@ -286,6 +290,7 @@ impl DiskAccess<'_> {
     /// In the cases of [`write_at`](Self::write_at).
     #[track_caller]
     pub fn write_at_until<'l>(&self, offset: u64, data: &[u8], limit: impl Into<Limit<'l>>) -> Result<(), DiskError> {
+        assert_may_wait();
         let limit = limit.into();
         self.disk.check_write(offset, data.len() as u64)?;
         if data.is_empty() { Ok(()) } else { self.call(&limit, |file| file.write_all_at(data, offset)) }
@@ -302,7 +307,7 @@ impl DiskAccess<'_> {
     ///
     /// # Panics
     ///
-    /// If the caller is not a G.
+    /// If the caller is not a G, or must not block.
     #[track_caller]
     pub fn flush(&self) -> Result<(), DiskError> {
         self.flush_until(Limit::NONE)
@@ -319,6 +324,7 @@ impl DiskAccess<'_> {
     /// In the cases of [`flush`](Self::flush).
     #[track_caller]
     pub fn flush_until<'l>(&self, limit: impl Into<Limit<'l>>) -> Result<(), DiskError> {
+        assert_may_wait();
         self.call(&limit.into(), File::sync_data)
     }
 
@@ -334,7 +340,7 @@ impl DiskAccess<'_> {
     ///
     /// # Panics
     ///
-    /// If the caller is not a G.
+    /// If the caller is not a G, or must not block.
     #[track_caller]
     pub fn discard(&self, offset: u64, length: u64) -> Result<(), DiskError> {
         self.discard_until(offset, length, Limit::NONE)
@@ -351,6 +357,7 @@ impl DiskAccess<'_> {
     /// In the cases of [`discard`](Self::discard).
     #[track_caller]
     pub fn discard_until<'l>(&self, offset: u64, length: u64, limit: impl Into<Limit<'l>>) -> Result<(), DiskError> {
+        assert_may_wait();
         let limit = limit.into();
         self.disk.check_write(offset, length)?;
         let (start, end) = (offset.next_multiple_of(SECTOR_SIZE), (offset + length) / SECTOR_SIZE * SECTOR_SIZE);
@@ -369,7 +376,7 @@ impl DiskAccess<'_> {
 ///
 /// # Panics
 ///
-/// If the caller is not a G.
+/// If the caller is not a G, or must not block.
 #[track_caller]
 pub fn delay(duration: Duration) -> Result<(), OutOfResources> {
     try_blocking(|| thread::sleep(duration))
