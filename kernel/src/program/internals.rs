@@ -84,7 +84,12 @@ const HANDLER_PAGES: usize = gdt::TRAP_STACK_BYTES / PAGE_SIZE;
 
 /// Calls `body` with the same restrictions as in the handler of a non-maskable interrupt. The kernel's checks take
 /// `body` for code of such a handler.
+///
+/// # Panics
+/// If the caller is in a handler or in such a `body`. The counts of nested handlers have few bits, and could overflow.
+#[track_caller]
 pub fn as_if_in_nmi<R>(body: impl FnOnce() -> R) -> R {
+    assert!(percpu::trap_depth() == 0, "`as_if_in_nmi` is called in a handler");
     // The stack of a real handler has all its pages. A first touch of a page of this G's stack would be a page fault,
     // whose handler takes a lock that is refused here.
     stack::touch_pages_ahead(HANDLER_PAGES);

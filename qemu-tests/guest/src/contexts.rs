@@ -211,6 +211,7 @@ refused!(nmi_that_takes_a_preempt_mutex_is_refused: in_nmi(take_preempt_mutex), 
 refused!(nmi_that_unparks_is_refused: in_nmi(unpark), "a thread is unparked or preempted", "in the handler of a non-maskable");
 refused!(nmi_that_requests_a_preemption_is_refused: in_nmi(request_preemption), "a thread is unparked or preempted", "in the handler of a non-maskable");
 
+refused!(nmi_in_an_nmi_is_refused: in_nmi(|| in_nmi(|| ())), "`as_if_in_nmi` is called", "in a handler");
 refused!(nmi_that_raises_a_signal_is_refused: in_nmi(raise), "a signal is raised", "in the handler of a non-maskable");
 
 /// Only a debug build checks the locks of the scheduler. `qemu-tests/tests/unoptimised.rs` runs these tests.
