@@ -1,13 +1,14 @@
 //! Tests of the kernel for the host, for what `new.rs` does not compare with the machine.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::Write as _;
-use std::process::Stdio;
-use std::sync::Arc;
-use std::sync::LazyLock;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::thread;
 
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::child::{Running, run};
@@ -22,7 +23,7 @@ static CRATE: LazyLock<TempDir> = LazyLock::new(|| {
 });
 
 /// Returns the command that runs the program with these arguments.
-fn program(arguments: &[&str]) -> std::process::Command {
+fn program(arguments: &[&str]) -> Command {
     cargo(&[&["run", "--quiet", "--"], arguments].concat(), CRATE.path())
 }
 
@@ -109,4 +110,27 @@ fn isolated_panic_ends_the_program_where_it_would_end_the_machine() {
             "{place}: {report}"
         );
     }
+}
+
+#[test]
+fn output_that_cannot_be_written_ends_the_program() {
+    LazyLock::force(&CRATE);
+    // Not by `cargo run`, which would report the signal in its own way.
+    let start = |stdout: Stdio| {
+        let mut command = Command::new(concat!(env!("CARGO_TARGET_TMPDIR"), "/new/debug/outside"));
+        command.arg("echo").stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped());
+        Running::start(command)
+    };
+    let mut closed = start(Stdio::piped());
+    drop(closed.take_output());
+    closed.take_input().write_all(b"a line\n").expect("taken");
+    assert_eq!(closed.wait().signal(), Some(Signal::PIPE.as_raw()));
+
+    let full = OpenOptions::new().write(true).open("/dev/full").expect("a device");
+    let mut full = start(full.into());
+    full.take_input().write_all(b"a line\n").expect("taken");
+    let output = full.finish();
+    let report = text(&output.stderr);
+    assert_eq!(status(&output), Some(74), "{report}");
+    assert!(report.starts_with("cannot write to standard output: "), "{report}");
 }

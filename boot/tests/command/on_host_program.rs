@@ -23,6 +23,11 @@ fn main(arguments: &[&str]) {
             sleep(Duration::from_secs(1000));
         }
         ["count-input"] => count_input(),
+        ["echo"] => {
+            let mut line = String::new();
+            stdin().read_line(&mut line).expect("another M");
+            print!("{line}");
+        }
         ["panic", place] => {
             let place = place.to_string();
             let end = go(move || panic_in(&place)).join();

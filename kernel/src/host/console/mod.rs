@@ -62,8 +62,11 @@ pub fn eprint(arguments: fmt::Arguments<'_>) {
     block(|| send_to_errors(&text));
 }
 
-/// Prints bytes, which are not mixed with other output. Always returns `true`. If standard output cannot be written,
-/// the process ends with status 74, as `boot` does.
+/// Prints bytes, which are not mixed with other output. Always returns `true`.
+///
+/// If standard output cannot be written, for example because a disk is full, the process ends with status 74, as `boot`
+/// does. If it is a pipe that nobody reads any more, the signal SIGPIPE ends the process (a shell shows status 141),
+/// unless the process was started with this signal ignored.
 ///
 /// Blocks the calling G while the reader of standard output accepts no bytes.
 pub fn write(bytes: &[u8]) -> bool {

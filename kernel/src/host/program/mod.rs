@@ -8,7 +8,7 @@
 //! | `boot --disk FILE` | `GMP_DISKS=FILE`, or several files with `:` between them |
 //! | `boot --disk-rw` | `GMP_DISKS_WRITABLE=1` |
 //! | console | standard input and output; reports go to standard error |
-//! | exit status | the same status; 64 for wrong options, 74 if standard output cannot be written |
+//! | exit status | the same status; 64 for wrong options, 74 if standard output cannot be written; SIGPIPE ends the process if it is a pipe that nobody reads |
 //! | an exception of a G ends the program with status 2 | the same, with the same words; the backtrace is in the form of `std` |
 //! | with `panic=isolate`, a stack overflow ends only the G | a stack overflow always ends the process |
 //! | with `panic=isolate`, the stack of a G that panics is not unwound: what the G holds stays held | the stack is unwound, after an exception not |

@@ -25,7 +25,8 @@ const OPTIONS: &str = "GMP_KERNEL_OPTIONS";
 const EFFECTIVE: [&str; 6] = ["blocking_limit", "panic", "procs", "scheddetail", "schedtrace", STDERR];
 /// Exit status for wrong arguments, kernel options or disks. The command `boot` uses the same status.
 pub(crate) const WRONG_USE: u8 = 64;
-/// Exit status if standard output cannot be written. The command `boot` uses the same status.
+/// Exit status if standard output cannot be written. The command `boot` uses the same status. A closed pipe ends the
+/// process by SIGPIPE instead.
 pub(crate) const CANNOT_WRITE: u8 = 74;
 
 /// Runs `main` as the main G, on a stack of `stack_size` bytes. Ends the process with the status that `main` returns.
