@@ -97,7 +97,7 @@ fn set_up(
     transport: &mut MessageTransport,
 ) -> Result<OutputPort, OpenError> {
     let status = setup::negotiate(transport, FEATURES)?;
-    let events = Mailbox::new(transport, CONTROL_IN)?;
+    let events = Mailbox::new(root, function, transport, CONTROL_IN)?;
     let control = Lane::new(root, function, transport, CONTROL_OUT, 1)?;
     let output = Lane::new(root, function, transport, OUTPUT, OUTPUT_PAGES)?;
     transport.set_status(status | DeviceStatus::DRIVER_OK);

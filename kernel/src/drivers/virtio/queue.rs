@@ -225,11 +225,13 @@ impl Lane {
     }
 }
 
-/// A queue in which the device writes short messages. It has room for [`SIZE`] messages, and later ones are dropped by
-/// the device. The device does not interrupt: the driver checks the queue when it has another reason to run.
+/// A queue in which the device writes short messages. It has room for [`SIZE`] messages that were not read yet, and
+/// later ones are dropped by the device. The device does not interrupt: the driver checks the queue when it has another
+/// reason to run.
 pub(super) struct Mailbox {
     memory: Memory,
-    /// How many messages were read.
+    doorbell: Doorbell,
+    /// How many messages were read, modulo 2^16.
     read: AtomicU16,
 }
 
@@ -238,7 +240,12 @@ impl Mailbox {
     const BYTES: usize = 64;
 
     /// Sets up a queue of a device.
-    pub(super) fn new(transport: &mut MessageTransport, queue: u16) -> Result<Self, SetupError> {
+    pub(super) fn new(
+        root: &mut pci::Root,
+        function: DeviceFunction,
+        transport: &mut MessageTransport,
+        queue: u16,
+    ) -> Result<Self, SetupError> {
         let memory = Memory::new(transport, queue, 1)?;
         let start = memory.device_address()? + DATA as u64;
         let rings = memory.rings();
@@ -251,10 +258,12 @@ impl Mailbox {
         rings.available.flags.store(NO_INTERRUPT, Ordering::Relaxed);
         // Ordering: Release. The device sees the descriptors and the flag when it sees the index.
         rings.available.index.store(SIZE, Ordering::Release);
-        Ok(Self { memory, read: AtomicU16::new(0) })
+        let doorbell = transport::doorbell(root, function, queue)?;
+        Ok(Self { memory, doorbell, read: AtomicU16::new(0) })
     }
 
-    /// Returns the beginning of the next message, if the device has written one.
+    /// Returns the beginning of the next message, if the device has written one. The device can use the buffer of the
+    /// message again.
     pub(super) fn read<const N: usize>(&self) -> Option<[u8; N]> {
         const { assert!(N <= Self::BYTES) };
         let used = &self.memory.rings().used;
@@ -263,10 +272,24 @@ impl Mailbox {
         if used.index.load(Ordering::Acquire) == read {
             return None;
         }
-        let entry = used.ring.get(usize::from(read))?;
-        self.read.store(read + 1, Ordering::Relaxed);
-        let start = entry.descriptor.load(Ordering::Relaxed) as usize * Self::BYTES;
-        let message = self.memory.data().get(start..start + N)?;
-        Some(core::array::from_fn(|index| message[index].load(Ordering::Relaxed)))
+        self.read.store(read.wrapping_add(1), Ordering::Relaxed);
+        let descriptor = used.ring[usize::from(read % SIZE)].descriptor.load(Ordering::Relaxed);
+        // A broken device may have written any number.
+        let descriptor = u16::try_from(descriptor).ok().filter(|&descriptor| descriptor < SIZE)?;
+        let bytes = self.memory.data().get(usize::from(descriptor) * Self::BYTES..)?.first_chunk::<N>()?;
+        let message = bytes.each_ref().map(|byte| byte.load(Ordering::Relaxed));
+        self.give_back(descriptor);
+        Some(message)
+    }
+
+    /// Lets the device write another message to the buffer of this descriptor.
+    fn give_back(&self, descriptor: u16) {
+        let available = &self.memory.rings().available;
+        let index = available.index.load(Ordering::Relaxed);
+        available.ring[usize::from(index % SIZE)].store(descriptor, Ordering::Relaxed);
+        // Ordering: Release. The last message was read before the device overwrites it, and the device sees the
+        // descriptor when it sees the index.
+        available.index.store(index.wrapping_add(1), Ordering::Release);
+        self.doorbell.ring();
     }
 }
