@@ -41,7 +41,7 @@ Examples:
   cargo run -- --icount --input-script typed ../my-crate
   cargo run -- --trace run tour      records the scheduler: run.html shows it
   cargo run -- --profile waits tour  where its Gs wait: waits/block.svg
-  cargo run -- --top tour            shows live what the Ps do
+  cargo run -- --top bench           shows live what the Ps do
   cargo run -- timeline TRACE FILE   makes a page of a trace that GMP_TRACE=TRACE has written
   cargo run -- new ../my-crate       makes the crate of a new program
   cargo run -- compare --help        compares this scheduler with Go's and others
