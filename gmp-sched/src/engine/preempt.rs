@@ -224,8 +224,9 @@ fn displace_for_events<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned
     leave(pinned, machine, me, Some(next), if is_in_turn { requeue_due } else { requeue_next })
 }
 
-/// Like [`displace_for_events`] from where an event displaces the calling G, for a locked G. The M of this G runs no other
-/// G, so g0 hands the P to another M.
+/// Called when a timer is due or a device is ready, and the calling G is locked to its M. This M runs no other G, so g0
+/// hands the P to another M, which picks the G of the timer or device. (Deciding about the reason here, and not in the
+/// caller, saves 38 instructions for a G that is not locked.)
 #[cold]
 #[inline(never)]
 fn displace_locked<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {

@@ -89,6 +89,13 @@ impl<Plat: Platform> Scheduler<Plat> {
     pub(crate) const MACHINES: usize = offset_of!(Self, all_machines);
 }
 
+/// Panics if a scheduler with room for `limit` Ps cannot run with `processors` Ps.
+#[track_caller]
+fn assert_number_of_processors(processors: usize, limit: usize) {
+    assert!(processors > 0, "a scheduler needs at least one P");
+    assert!(processors <= limit, "{processors} Ps of at most {limit} are too many");
+}
+
 impl<Plat: Platform> Scheduler<Plat> {
     /// Makes a scheduler with a fixed number of Ps. It has no M yet; [`start`](Self::start) creates the Ms and the main
     /// G.
@@ -113,9 +120,8 @@ impl<Plat: Platform> Scheduler<Plat> {
     #[must_use]
     #[track_caller]
     pub fn with_limit(processors: usize, limit: usize) -> &'static Self {
-        assert!(processors > 0, "a scheduler needs at least one P");
         assert!(limit <= PROCESSOR_LIMIT, "{limit} Ps are too many: a scheduler has at most {PROCESSOR_LIMIT}");
-        assert!(processors <= limit, "{processors} Ps of at most {limit} are too many");
+        assert_number_of_processors(processors, limit);
         let scheduler: &'static Self = Box::leak(Box::new(Self {
             number: take_number(),
             processors: (0..limit).map(Processor::new).collect::<Vec<_>>().into_boxed_slice(),
@@ -281,8 +287,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     #[cfg(any(feature = "std", test))]
     #[track_caller]
     pub(crate) fn renew(&'static self, processors: usize) {
-        assert!(processors > 0, "a scheduler needs at least one P");
-        assert!(processors <= self.procs_limit(), "{processors} Ps of at most {} are too many", self.procs_limit());
+        assert_number_of_processors(processors, self.procs_limit());
         self.main_exited.store(false, Ordering::Relaxed);
         self.started_without_processor.store(0, Ordering::Relaxed);
         self.spinning.store(0, Ordering::Relaxed);

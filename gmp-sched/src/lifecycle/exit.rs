@@ -12,10 +12,10 @@ use crate::platform::{Pinned, Platform};
 
 /// Ends the calling G; joining it returns [`JoinError::Exited`]. Go: `runtime.Goexit`.
 ///
-/// On a platform that can unwind (threads, the simulator), everything that the G holds is dropped. (Go runs deferred calls instead.)
-/// On a platform that cannot unwind (the kernel), the G is [abandoned](abandon), so a G should return from its closure
-/// instead. If the main G ends in this way, the others continue, and when all have ended the program ends with a
-/// deadlock report.
+/// On a platform that can unwind (threads, the simulator), everything that the G holds is dropped. (Go runs deferred
+/// calls instead.) On a platform that cannot unwind (the kernel), the G is [abandoned](abandon), so a G should return
+/// from its closure instead. If the main G ends in this way, the others continue, and when all have ended the program
+/// ends with a deadlock report.
 ///
 /// ```
 /// use gmp_sched::{JoinError, native};
@@ -49,8 +49,8 @@ pub fn goexit<Plat: Platform>() -> ! {
 pub(crate) fn exit_body<Plat: Platform>() -> ! {
     Plat::unwind_body();
     #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
-    // SAFETY: `unwind_body` returns only if no thread but those of Ms borrows from the stack of a G. So only children of a G's scopes borrow from the
-    // frames of the G, and `abandon` waits for these children.
+    // SAFETY: `unwind_body` returns only if no thread but those of Ms borrows from the stack of a G. So only children of
+    // a G's scopes borrow from the frames of the G, and `abandon` waits for these children.
     unsafe {
         abandon::<Plat>(JoinError::Exited)
     }

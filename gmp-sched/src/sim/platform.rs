@@ -37,8 +37,8 @@ pub(super) fn park(deadline: Option<Instant>) {
 // SAFETY: a pinned flow of control leaves its CPU only by a switch. One that is not pinned may also be preempted.
 // `raise_checked_pin` panics before the pin count overflows. Stacks are mapped with guards, end at a multiple of 16,
 // and stay until the run is over. `unwind_body` returns only in an exploration, in which the program starts no threads
-// (see `explore`). The thread of an M has a stack of its own, starts pinned once, with its M as the M of
-// the CPU (see `switching_to`), and calls `NewMachine::run`.
+// (see `explore`). The thread of an M has a stack of its own, starts pinned once, with its M as the M of the CPU (see
+// `switching_to`), and calls `NewMachine::run`.
 unsafe impl Platform for Sim {
     type Thread = &'static Thread<Self>;
 

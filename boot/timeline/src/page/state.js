@@ -133,7 +133,7 @@ class State {
     this.rings = Array.from({ length: ps }, () => []);
     this.global = new Queue();
     /** The runnable Gs that are locked to their Ms, and whether each G is locked. */
-    this.locked = [];
+    this.locked = new Queue();
     this.isLocked = new Uint8Array(gs);
     /** The M of each G that is blocked in a call without a P. */
     this.blocked = new Map();
@@ -158,7 +158,7 @@ class State {
   /** The size of the columns and queues, in bytes. */
   bytes() {
     const columns = Object.values(this).filter(ArrayBuffer.isView).reduce((sum, column) => sum + column.byteLength, 0);
-    return columns + this.rings.reduce((sum, ring) => sum + 8 * ring.length, 8 * this.global.items.length);
+    return columns + this.rings.reduce((sum, ring) => sum + 8 * ring.length, 8 * (this.global.items.length + this.locked.items.length));
   }
 
   /** Replays the next event. If `sink` is given, calls its methods: what happens to each G, and each period that ends. */
@@ -410,7 +410,7 @@ class State {
     const p = this.queueOf[g];
     if (this.place[g] === NEXT && this.next[p] === g) this.next[p] = -1;
     else if (this.place[g] === GLOBAL) this.global.remove(g);
-    else if (this.place[g] === LOCKED) this.locked.splice(this.locked.indexOf(g), 1);
+    else if (this.place[g] === LOCKED) this.locked.remove(g);
     else if (this.place[g] === RING) {
       const index = this.rings[p].indexOf(g);
       if (index >= 0) this.rings[p].splice(index, 1);

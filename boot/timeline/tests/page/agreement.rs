@@ -278,7 +278,7 @@ pub(crate) fn queues_of(queues: &Queues, events: usize) -> Value {
 
 /// Compares about 50 moments, and then the pictures of some moments that keys step through.
 pub(crate) fn moments(browser: &mut Browser, theme: &str) -> Result<(), Failed> {
-    for trace in [programs::native(), programs::simulated()] {
+    for trace in [programs::native(), programs::simulated(), programs::moved()] {
         let (_directory, page) = page_of(&trace)?;
         browser.open(&page, &format!("theme={theme}"))?;
         let count = trace.events().len();

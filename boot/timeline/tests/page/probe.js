@@ -37,7 +37,7 @@ const probe = {
   /** The queues after each so many events, and whether jumps there lead to the same state as stepping. */
   moments(every) {
     const stepped = new State(), list = [], states = [];
-    const all = (state) => JSON.stringify([[...state.next], state.rings, [...state.global], state.locked, [...state.runs], [...state.state], [...state.blocked], [...state.thread]]);
+    const all = (state) => JSON.stringify([[...state.next], state.rings, [...state.global], [...state.locked], [...state.runs], [...state.state], [...state.blocked], [...state.thread]]);
     for (; ; stepped.step(null)) {
       const { position: events, next, rings, global, locked, runs } = stepped;
       if (events % every === 0) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use gmp_sched::device_signals::Signal;
 use gmp_sched::native::{self, go};
 use gmp_sched::sim::{self, Config, Sim};
+use gmp_sched::trace::EventKind;
 use timeline::Trace;
 
 /// Returns the trace of a program on two Ps, in the simulator.
@@ -36,6 +37,53 @@ pub(crate) fn simulated() -> Trace {
     });
     result.expect("the program ends");
     Trace::new(traces)
+}
+
+/// Returns the trace of a program in the simulator in which Gs go to a queue in other ways than by becoming runnable:
+/// some are locked to their Ms, a P goes out of use, Gs of due timers alternate, and slices are not inherited.
+pub(crate) fn moved() -> Trace {
+    let config = Config { cpus: 2, processors: 2, seed: 3, ..Config::default() };
+    let (result, traces) = sim::run_traced(config, 100_000, || {
+        let workers: Vec<_> = (0..10_u64)
+            .map(|number| {
+                sim::go(move || {
+                    let _locked = (number < 3).then(sim::lock_thread);
+                    for round in 0..6 {
+                        match (number + round) % 3 {
+                            0 => sim::yield_now(),
+                            1 => sim::sleep(Duration::from_micros(10 * number)),
+                            _ => sim::work(Duration::from_millis(2)),
+                        }
+                    }
+                })
+            })
+            .collect();
+        sim::work(Duration::from_millis(3));
+        sim::set_procs(1).expect("memory");
+        // The Gs ready each other and compute, so the second of them is not to inherit the slice.
+        let channels: Vec<_> = (0..4).map(|_| sim::channel(1)).collect();
+        let ring: Vec<_> = (0..4)
+            .map(|number| {
+                let (receiver, sender) = (channels[number].1.clone(), channels[(number + 1) % 4].0.clone());
+                sim::go(move || {
+                    for _ in 0..3 {
+                        let _ = receiver.recv();
+                        let _ = sender.send(());
+                        sim::work(Duration::from_millis(12));
+                    }
+                })
+            })
+            .collect();
+        sim::sleep(Duration::from_millis(100));
+        let _ = channels[0].0.send(());
+        workers.into_iter().chain(ring).for_each(|worker| worker.join().expect("no G panics"));
+    });
+    result.expect("the program ends");
+    let trace = Trace::new(traces);
+    for kind in [EventKind::LockThread, EventKind::UnlockThread, EventKind::Retire, EventKind::Kick] {
+        assert!(trace.events().iter().any(|entry| entry.kind == kind), "no {kind:?}");
+    }
+    trace
 }
 
 /// Returns the trace of a program on two Ps, on threads.

@@ -137,8 +137,8 @@ fn shuffle<Plat: Platform>(pinned: &Pinned<Plat>, cases: &mut [Case<'_, Plat>]) 
 }
 
 /// Sorts the locking order by the channels' [places](Header::place_in_order). If the cases were shuffled, cases of the
-/// same channel remain in random order, because only the places are compared. If the cases were not shuffled, the sort may reorder cases of
-/// the same channel. Go: `lockorder`.
+/// same channel remain in random order, because only the places are compared. If the cases were not shuffled, the sort
+/// may reorder cases of the same channel. Go: `lockorder`.
 #[doc(alias = "lockorder")]
 pub(crate) fn sort_by_place<Plat: Platform>(cases: &mut [Case<'_, Plat>]) {
     fn place<Plat: Platform>(cases: &[Case<'_, Plat>], number: u32) -> (u32, usize) {
