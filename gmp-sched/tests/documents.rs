@@ -8,9 +8,9 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Returns the documents at the root and in `docs`.
+/// Returns the documents at the root, in `docs` and in its manual.
 fn documents() -> Vec<PathBuf> {
-    let folders = [root(), root().join("docs")];
+    let folders = [root(), root().join("docs"), root().join("docs/manual")];
     let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
     files.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
 }
@@ -64,4 +64,22 @@ fn links_lead_to_files_that_define_the_linked_names() {
     }
     assert!(count > 50, "only {count} links found");
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn readme_shows_the_program_of_the_same_text() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let source = fs::read_to_string(root().join("programs/src/bin/squares.rs")).unwrap();
+    let (_header, program) = source.split_once("\n\n").unwrap();
+    assert!(readme.contains(&format!("```rust\n{program}```")), "README.md does not show squares.rs");
+}
+
+/// A page that is longer than this is a reference, which belongs to several pages of the manual.
+#[test]
+fn front_page_and_pages_of_the_manual_stay_short() {
+    let length = |path: &Path| fs::metadata(path).unwrap().len();
+    assert!(length(&root().join("README.md")) <= 12 * 1024);
+    for page in documents().iter().filter(|page| page.parent().unwrap().ends_with("manual")) {
+        assert!(length(page) <= 10 * 1024, "{} has {} bytes", page.display(), length(page));
+    }
 }

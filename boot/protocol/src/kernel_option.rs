@@ -1,5 +1,5 @@
 //! The kernel's options, in a table. Both `boot` and the kernel check the options on their command lines against this
-//! table. README.md explains what each option does.
+//! table. docs/manual/options.md explains what each option does.
 //!
 //! The table has no keys that begin with [`PROGRAM_PREFIX`], because such keys belong to the program.
 
@@ -176,12 +176,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readme_explains_every_option_that_a_user_may_set() {
-        let readme = include_str!("../../../README.md");
+    fn manual_explains_every_option_that_a_user_may_set() {
+        let page = include_str!("../../../docs/manual/options.md");
         for option in OPTIONS.iter().filter(|option| option.value != Value::Disk) {
-            assert!(readme.contains(&format!("\n| `{}=", option.key)), "{}", option.key);
+            assert!(page.contains(&format!("\n| `{}=", option.key)), "{}", option.key);
         }
-        assert!(readme.contains(PROGRAM_PREFIX));
+        assert!(page.contains(PROGRAM_PREFIX));
     }
 
     #[test]

@@ -157,11 +157,11 @@ mod tests {
     }
 
     #[test]
-    fn readme_shows_what_is_made() {
-        let readme = include_str!("../../../README.md");
-        assert!(readme.contains(&format!("```rust\n{PROGRAM}```")));
+    fn manual_shows_what_is_made() {
+        let page = include_str!("../../../docs/manual/writing-a-program.md");
+        assert!(page.contains(&format!("```rust\n{PROGRAM}```")));
         let manifest = manifest("my-program", Path::new("/path/to/this/tree/kernel"));
-        assert!(readme.contains(&format!("```toml\n{manifest}```")));
+        assert!(page.contains(&format!("```toml\n{manifest}```")));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The options of the kernel's command line. The functions of this module read and check them. The module `boot` passes
-//! each value to the module that the option configures. README.md lists all options.
+//! each value to the module that the option configures. docs/manual/options.md lists all options.
 
 use core::fmt::Display;
 use core::sync::atomic::AtomicU64;

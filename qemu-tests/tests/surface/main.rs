@@ -10,7 +10,7 @@
 //! - `halves.rs` compares what the kernel offers to programs on the machine with what it offers to programs on the
 //!   host.
 //! - `layers.rs` fails if a layer of the kernel names a higher layer.
-//! - `ARCHITECTURE.md` has the number of uses of `unsafe` in each module. `UNSAFE_TABLE=overwrite cargo test -p
+//! - `docs/unsafe.md` has the number of uses of `unsafe` in each module. `UNSAFE_TABLE=overwrite cargo test -p
 //!   qemu-tests --test surface` updates the table.
 
 mod callers;
@@ -125,19 +125,19 @@ fn unsafe_table() -> String {
 }
 
 #[test]
-fn uses_of_unsafe_are_as_many_as_the_architecture_says() {
-    let text = read("ARCHITECTURE.md");
-    let (before, rest) = text.split_once(BEGIN).expect("the table begins in ARCHITECTURE.md");
-    let (stated, after) = rest.split_once(END).expect("the table ends in ARCHITECTURE.md");
+fn uses_of_unsafe_are_as_many_as_the_table_says() {
+    let text = read("docs/unsafe.md");
+    let (before, rest) = text.split_once(BEGIN).expect("the table begins in docs/unsafe.md");
+    let (stated, after) = rest.split_once(END).expect("the table ends in docs/unsafe.md");
     let table = unsafe_table();
     if env::var("UNSAFE_TABLE").is_ok_and(|value| value == "overwrite") {
-        fs::write(in_project("ARCHITECTURE.md"), format!("{before}{BEGIN}{table}{END}{after}"))
+        fs::write(in_project("docs/unsafe.md"), format!("{before}{BEGIN}{table}{END}{after}"))
             .expect("it can be written");
         return;
     }
     assert!(
         stated == table,
-        "The table of uses of `unsafe` in ARCHITECTURE.md is not what the source says. If the new ones are needed, it is this \
+        "The table of uses of `unsafe` in docs/unsafe.md is not what the source says. If the new ones are needed, it is this \
          one (`UNSAFE_TABLE=overwrite cargo test -p qemu-tests --test surface` writes it):\n\n{table}"
     );
 }
