@@ -1,9 +1,10 @@
 //! Writes a trace as one HTML file that needs no network.
 //!
 //! The file contains the style, the scripts and the events. The scripts are in `page`. `state.js` replays the events.
-//! `history.js` collects periods, waits and arrows, and `words.js` describes them. `timeline.js` and `overlays.js` draw
-//! them, and `moment.js` draws the state at one moment. `tables.js` has the table of waits and the histogram. `main.js`
-//! connects the other scripts. The events are columns of little-endian numbers, as base64: see `columns`.
+//! `history.js` collects periods, waits and arrows, and `words.js` describes them. `timeline.js`, `overlays.js` and
+//! `gaps.js` draw them, and `moment.js` draws the state at one moment. `summary.js` has the times of each function and
+//! G, `tables.js` the table of waits and the histogram. `main.js` connects the other scripts. The events are columns of
+//! little-endian numbers, as base64: see `columns`.
 
 use std::io::{self, Write};
 
@@ -15,13 +16,15 @@ use crate::{Cause, Trace};
 
 const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");
-const SCRIPTS: [&str; 8] = [
+const SCRIPTS: [&str; 10] = [
     include_str!("page/state.js"),
     include_str!("page/history.js"),
     include_str!("page/words.js"),
+    include_str!("page/gaps.js"),
     include_str!("page/timeline.js"),
     include_str!("page/overlays.js"),
     include_str!("page/moment.js"),
+    include_str!("page/summary.js"),
     include_str!("page/tables.js"),
     include_str!("page/main.js"),
 ];

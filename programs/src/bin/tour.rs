@@ -18,7 +18,7 @@ use kernel::gmp_sched::time::Instant;
 use kernel::gmp_sched::trace::{Event, EventKind};
 use kernel::percpu;
 use kernel::pit;
-use kernel::platform::{Kernel, scheduler};
+use kernel::platform::{Kernel, mark, scheduler};
 use kernel::prelude::*;
 use kernel::watchdog::longest_windows;
 
@@ -72,6 +72,7 @@ const NUMBERS: usize = 5_000;
 
 /// Main spawns all Gs on its P, and the other Ps steal them.
 fn spread() {
+    mark("stealing");
     println!("-- stealing: main spawns {PARTS} Gs on its own P. Each counts primes. The other Ps come and steal them.");
     let (mut primes, mut took) = (0, Duration::ZERO);
     let mut by_cpu = vec![0; num_cpu()];
@@ -110,6 +111,7 @@ fn preemption() {
         println!("-- preemption: of Gs that spin in loops there is none on the host.\n");
         return;
     }
+    mark("preemption");
     println!(
         "-- preemption: {} Gs spin in loops that call nothing, two for each P. Each runs for 10 to 30 ms,",
         2 * procs()
@@ -144,6 +146,7 @@ static DONE: AtomicUsize = AtomicUsize::new(0);
 /// Twice as many Gs as there are Ps block their Ms. The Ps of these Ms are handed off.
 fn handoff() {
     let blocked = 2 * procs();
+    mark("handoff");
     println!("-- handoff: {blocked} Gs block in a driver for 20 ms each, with their Ms. Their Ps do not wait.");
     let before = scheduler().map_or(0, |scheduler| scheduler.machines().count());
     let blocking: Vec<_> = (0..blocked)
@@ -170,6 +173,7 @@ fn handoff() {
 /// meanwhile, so that main and the G that waits compete for this P.
 fn waits() {
     let Some(scheduler) = scheduler() else { return };
+    mark("three ways to wait");
     println!("-- three ways to wait for a device, with one P: what happens to G, M and P, step by step.");
     let procs = set_procs(1).expect("one P is allowed");
     let before = scheduler.counts();

@@ -1,5 +1,5 @@
 // Connects the parts of the page with the pointer, the keys and the address. The part of the address after `#` contains
-// what is shown, so an address can be passed on: `#g=17&event=500&from=0&to=2000&tab=waits&theme=dark&rows=m`.
+// what is shown, so an address can be passed on: `#g=17&event=500&from=0&to=2000&tab=waits&theme=dark&rows=m&gaps=short`.
 
 const element = (id) => document.getElementById(id);
 const history_ = new History();
@@ -23,7 +23,7 @@ function goTo(to, isToMove = true) {
   if (isToMove) timeline.reveal(timeline.cursor);
   else timeline.draw();
   element('event').textContent = position > 0
-    ? `${position} of ${EVENTS.count}, ${duration(timeline.cursor)} (clock: ${DATA.start + timeline.cursor} ns), ${describe(position - 1)}`
+    ? `${position} of ${EVENTS.count}, ${duration(timeline.cursor)} (clock: ${DATA.start + timeline.cursor} ns), ${explain(position - 1, history_)}`
     : `before the first of ${EVENTS.count} events`;
   drawMoment();
   saveSoon();
@@ -36,8 +36,15 @@ function drawMoment() {
   moment.draw(history_.stateAt(position), g === NO_GOROUTINE ? -1 : g);
 }
 
+/** Shows in the panel what is known about the period `n`. An empty panel is hidden. */
+function showSlice(n) {
+  element('slice').hidden = n < 0;
+  element('slice').textContent = n < 0 ? '' : describeSlice(history_, n);
+}
+
 function choose(g) {
   timeline.chosen = g;
+  if (g < 0) showSlice(-1);
   timeline.draw();
   drawMoment();
   saveSoon();
@@ -62,15 +69,20 @@ function showViolation() {
   goTo(DATA.violation + 1);
 }
 
+const TABS = ['moment', 'summary', 'waits', 'latency'];
+
 function showTab(name) {
   tab = name;
-  for (const section of ['moment', 'waits', 'latency']) element(section).hidden = section !== name;
+  for (const section of TABS) element(section).hidden = section !== name;
   for (const button of document.querySelectorAll('nav [data-tab]')) {
     button.setAttribute('aria-selected', button.dataset.tab === name);
   }
   // The tables are made when they are first shown, because counting a million latencies takes a while.
   if (name === 'waits' && !element('waits').firstChild) {
     drawWaits(element('waits'), history_, ({ g, from, to }) => showPeriod(g, from, to));
+  }
+  if (name === 'summary' && !element('summary').firstChild) {
+    drawSummary(element('summary'), history_, false, (g) => choose(g));
   }
   if (name === 'latency' && !element('latency').firstChild) drawLatencies(element('latency'), history_);
   drawMoment();
@@ -82,6 +94,11 @@ function showRows(byMachine) {
   element('rows').textContent = byMachine ? 'Ms' : 'Ps';
   timeline.makeRows();
   saveSoon();
+}
+
+function showGaps(areShort) {
+  timeline.showGaps(areShort);
+  element('gaps').setAttribute('aria-selected', areShort);
 }
 
 function showTheme(name) {
@@ -137,6 +154,17 @@ function nextSlice(direction) {
   if (n !== undefined) goToPeriod(n);
 }
 
+/** After how many events a page begins: after the first steal or, without one, when most Gs are runnable for the first time. */
+function firstPosition() {
+  const steal = EVENTS.kind.indexOf(KIND.Steal);
+  if (steal >= 0) return steal + 1;
+  let fullest = -1;
+  for (let i = 0; i < EVENTS.count; i++) {
+    if (fullest < 0 || history_.runnable.get(i) > history_.runnable.get(fullest)) fullest = i;
+  }
+  return fullest + 1;
+}
+
 /** Shows what this part of an address says. What it does not say is as in a page that was just opened. */
 function showAddress(fragment) {
   const given = new URLSearchParams(fragment.replace(/^#/, ''));
@@ -145,11 +173,14 @@ function showAddress(fragment) {
   if (given.has('theme')) document.documentElement.dataset.theme = given.get('theme');
   const byMachine = given.get('rows') === 'm';
   if (byMachine !== timeline.byMachine) showRows(byMachine);
+  if (given.has('gaps') !== Boolean(timeline.gaps)) showGaps(given.has('gaps'));
   timeline.chosen = given.has('g') ? DATA.goroutines.findIndex(([id]) => id === number('g')) : -1;
   if (given.has('from')) timeline.show(number('from'), number('to'));
   else timeline.show(0, DURATION);
-  showTab(['waits', 'latency'].includes(given.get('tab')) ? given.get('tab') : 'moment');
-  if (given.has('event') || DATA.violation < 0) goTo(number('event'), !given.has('from'));
+  showTab(TABS.includes(given.get('tab')) ? given.get('tab') : 'moment');
+  if (given.has('event') || DATA.violation < 0) {
+    goTo(given.has('event') ? number('event') : firstPosition(), !given.has('from'));
+  }
   else showViolation();
 }
 
@@ -159,12 +190,13 @@ function saveSoon() {
   saving = setTimeout(() => {
     const shown = new URLSearchParams();
     if (timeline.chosen >= 0) shown.set('g', DATA.goroutines[timeline.chosen][0]);
-    if (position > 0) shown.set('event', position);
+    shown.set('event', position);
     shown.set('from', Math.round(timeline.from));
     shown.set('to', Math.round(timeline.to));
     shown.set('tab', tab);
     shown.set('theme', document.documentElement.dataset.theme);
     if (timeline.byMachine) shown.set('rows', 'm');
+    if (timeline.gaps) shown.set('gaps', 'short');
     try {
       history.replaceState(null, '', `#${shown}`);
     } catch {
@@ -271,6 +303,7 @@ element('hits').addEventListener('click', (event) => {
       return undefined;
     }
     const hint = timeline.hintAt(event.offsetX, event.offsetY);
+    timeline.point(timeline.sliceAt(event.offsetX, event.offsetY));
     tip.hidden = !hint;
     if (hint) {
       tip.textContent = hint;
@@ -285,9 +318,13 @@ element('hits').addEventListener('click', (event) => {
     if (!wasClick || event.offsetY < OVERVIEW) return;
     const n = timeline.sliceAt(event.offsetX, event.offsetY);
     choose(n >= 0 ? history_.goroutine[n] : -1);
+    showSlice(n);
     goTo(countUpTo(EVENTS.when, timeline.when(event.offsetX)));
   });
-  canvas.addEventListener('pointerleave', () => (tip.hidden = true));
+  canvas.addEventListener('pointerleave', () => {
+    tip.hidden = true;
+    timeline.point(-1);
+  });
   timeline.view.addEventListener('scroll', () => (tip.hidden = true));
 }
 element('moment').addEventListener('click', (event) => {
@@ -313,6 +350,7 @@ const KEYS = {
   n: () => nextSlice(1),
   p: () => nextSlice(-1),
   m: () => showRows(!timeline.byMachine),
+  g: () => showGaps(!timeline.gaps),
   t: () => showTheme(otherTheme()),
   v: () => showViolation(),
   '/': () => {
@@ -321,8 +359,9 @@ const KEYS = {
   },
   '?': () => element('keys').showModal(),
   1: () => showTab('moment'),
-  2: () => showTab('waits'),
-  3: () => showTab('latency'),
+  2: () => showTab('summary'),
+  3: () => showTab('waits'),
+  4: () => showTab('latency'),
   Escape: () => choose(-1),
 };
 document.addEventListener('keydown', (event) => {
@@ -332,7 +371,7 @@ document.addEventListener('keydown', (event) => {
   event.preventDefault();
   action();
 });
-for (const [id, key] of [['back', 'ArrowLeft'], ['forward', 'ArrowRight'], ['play', ' '], ['fit', 'f'], ['theme', 't'], ['rows', 'm'], ['help', '?']]) {
+for (const [id, key] of [['back', 'ArrowLeft'], ['forward', 'ArrowRight'], ['play', ' '], ['fit', 'f'], ['theme', 't'], ['rows', 'm'], ['gaps', 'g'], ['help', '?']]) {
   element(id).addEventListener('click', KEYS[key]);
 }
 element('speed').addEventListener('change', () => changeSpeed(0));

@@ -22,7 +22,7 @@ class Moment {
     // If the window is wide (as on a projector) and all Ps still fit next to each other, the picture is enlarged.
     const room = this.section.clientWidth - 24;
     const scale = room >= 1450 && DATA.processors * CELL * 1.25 <= room ? 1.25 : 1;
-    const width = Math.max(640, room / scale);
+    const width = Math.max(CELL + 16, room / scale);
     const parts = [];
     let y = this.drawQueue(parts, 'global run queue', state.global, 8, 8, width - 16);
     if (this.hasLocked) y = this.drawQueue(parts, 'runnable locked Gs', state.locked, 8, y + 10, width - 16);
@@ -63,7 +63,10 @@ class Moment {
   }
 
   drawProcessors(parts, state, top, width) {
-    const cell = CELL, height = 168, columns = Math.max(1, Math.floor(width / cell));
+    const height = 168, most = Math.max(1, Math.floor((width - 8) / CELL));
+    // As few rows as possible, each as full as the others, over the whole width.
+    const rows = Math.max(1, Math.ceil(DATA.processors / most)), columns = Math.max(1, Math.ceil(DATA.processors / rows));
+    const cell = Math.floor((width - 8) / columns);
     for (let p = 0; p < DATA.processors; p++) {
       const x = 8 + (p % columns) * cell, y = top + Math.floor(p / columns) * (height + 8);
       this.drawProcessor(parts, state, p, x, y, cell - 10, height);

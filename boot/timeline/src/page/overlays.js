@@ -82,6 +82,18 @@ Object.assign(Timeline.prototype, {
     c.globalAlpha = 1;
   },
 
+  /** Draws a band over each gap that is drawn short, with its length. */
+  drawGaps() {
+    if (!this.gaps) return;
+    const { context: c } = this;
+    const { from, to } = this.gaps;
+    for (let index = countUpTo(to, this.from); index < from.length && from[index] <= this.to; index++) {
+      const left = Math.max(LEFT, this.x(from[index])), right = this.x(to[index]);
+      c.fillStyle = this.style('--line');
+      c.fillRect(left, this.top, Math.max(2, right - left), this.height);
+    }
+  },
+
   /** Draws how the chosen G moves from row to row. Dashed lines are waits; dotted lines are times on a run queue. */
   drawPath() {
     const { context: c, history } = this;
@@ -116,8 +128,8 @@ Object.assign(Timeline.prototype, {
     c.setLineDash([]);
     if (right - left > 5) c.strokeRect(left, top + 1, right - left, this.row - 2);
     c.fillStyle = '#fff';
-    const text = label(this.chosen);
-    if (right - left > c.measureText(text).width + 10 && this.row >= FONT) c.fillText(text, left + 5, middle);
+    const text = this.fitting(label(this.chosen), right - left - 10);
+    if (text && this.row >= FONT) c.fillText(text, left + 5, middle);
   },
 
   /** Draws the line from a period of the chosen G to its next one. */
@@ -142,6 +154,8 @@ Object.assign(Timeline.prototype, {
       if (history.activity[n] !== RUN || budget <= 0) return;
       budget -= this.drawArrowsTo(n);
     };
+    // Many arrows are drawn palely, so that the periods remain visible. Those of the G at the pointer stay strong.
+    this.paleness = this.chosen >= 0 ? 1 : Math.max(0.12, Math.min(1, 24 / Math.max(1, all)));
     if (all <= 120) {
       for (const row of this.rows) {
         for (let index = countUpTo(row.from, this.from); index < row.list.length && row.from[index] <= this.to; index++) {
@@ -154,7 +168,7 @@ Object.assign(Timeline.prototype, {
       // Of the arrows that end in the same few pixels, only the first is drawn.
       for (let index = next(this.from); index < list.length && history.from[list[index]] <= this.to;) {
         draw(list[index]);
-        index = Math.max(index + 1, next(history.from[list[index]] + 2 * this.tolerance()));
+        index = Math.max(index + 1, next(history.from[list[index]] + 2 * this.tolerance(this.x(history.from[list[index]]))));
       }
     }
   },
@@ -170,6 +184,7 @@ Object.assign(Timeline.prototype, {
     for (const { kind, at, track } of arrows) {
       const origin = this.rowOfTrack(track, at);
       if (origin < 0 || row < 0) continue;
+      this.context.globalAlpha = this.isPointedAt(n) ? 1 : this.paleness;
       const styles = {
         ready: ['--arrow', []], device: ['--interrupt', []], steal: ['--search', [5, 3]], handoff: ['--blocked', [2, 3]],
         timer: ['--arrow', [1, 3]],
@@ -178,7 +193,14 @@ Object.assign(Timeline.prototype, {
       const from = this.y(origin) + this.row * (isCpu(track) ? INTERRUPT_ANCHOR : ANCHOR);
       this.arrow(this.x(at), from, this.x(this.history.from[n]), this.y(row) + this.row * ANCHOR, this.style(color), dash);
     }
+    this.context.globalAlpha = 1;
     return arrows.length;
+  },
+
+  /** Whether the arrows to this period begin or end at the G at the pointer. */
+  isPointedAt(n) {
+    const { goroutine, by } = this.history, g = this.pointed >= 0 ? goroutine[this.pointed] : -1;
+    return g >= 0 && (goroutine[n] === g || by[n] === g);
   },
 
   machineAt(processor, when) {

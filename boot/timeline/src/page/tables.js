@@ -60,16 +60,24 @@ function drawLatencies(section, history) {
   const powers = [...buckets.keys()];
   const first = Math.min(...powers), last = Math.max(...powers), most = Math.max(...buckets.values());
   const step = 28, left = 220, widest = 560, bars = [];
+  let rows = 0;
   for (let power = first; power <= last; power++) {
-    const count = buckets.get(power) ?? 0, y = 10 + (power - first) * step, length = (count / most) * widest;
+    const count = buckets.get(power) ?? 0, y = 10 + rows * step, length = (count / most) * widest;
+    if (!count && !buckets.get(power - 1)) continue;
+    rows++;
+    // Empty rows that follow each other are drawn as one.
+    if (!count) {
+      bars.push(`<text x="${left - 12}" y="${y + 20}" text-anchor="end" class="dim">⋮</text>`);
+      continue;
+    }
     bars.push(
       `<text x="${left - 12}" y="${y + 20}" text-anchor="end" class="dim">${duration(power === 0 ? 0 : 2 ** power)} – ${duration(2 ** (power + 1))}</text>` +
       `<rect class="bar" x="${left}" y="${y + 4}" width="${length}" height="${step - 6}" rx="2"/>` +
-      `<text x="${left + length + 6}" y="${y + 20}">${count || ''}</text>`,
+      `<text x="${left + length + 6}" y="${y + 20}">${count}</text>`,
     );
   }
   section.innerHTML =
     `<p>How long Gs were runnable before they ran: ${sorted.length} times. Median ${percentile(0.5)}, 90 % ${percentile(0.9)}, ` +
     `99 % ${percentile(0.99)}, longest ${duration(sorted[sorted.length - 1])}.</p>` +
-    `<svg width="${left + widest + 100}" height="${20 + (last - first + 1) * step}">${bars.join('')}</svg>`;
+    `<svg width="${left + widest + 100}" height="${20 + rows * step}">${bars.join('')}</svg>`;
 }

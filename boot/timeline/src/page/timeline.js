@@ -8,6 +8,12 @@
 const ROW = 44, LEAST_ROW = 12;
 const GAP = 4, LEFT = 88, RULER = 26, OVERVIEW = 34, COUNTS = 44, SPAN_ROW = 22;
 
+/**
+ * The hues of functions: eight colors that differ in lightness, too, for readers who do not see all hues. White text is
+ * readable on each of them.
+ */
+const PALETTE = [[212, 48, 44], [28, 72, 36], [168, 54, 30], [288, 34, 46], [345, 46, 44], [80, 60, 29], [197, 66, 32], [243, 34, 50]];
+
 /** The size of the text on the canvas, in pixels. It is larger on a large screen, which may be that of a projector. */
 const FONT = matchMedia('(min-width: 1500px)').matches ? 16 : 13;
 
@@ -24,12 +30,19 @@ class Timeline {
     this.from = 0;
     this.to = Math.max(1, DURATION);
     this.byMachine = false;
+    /** The gaps that are drawn short; `null` if they have their length. */
+    this.gaps = null;
     this.chosen = -1;
     this.cursor = -1;
     this.dirty = false;
     this.colors = [];
     this.pixels = new Map();
     this.strip = null;
+    /** The period at the pointer, or -1. Its arrows are drawn strongly. */
+    this.pointed = -1;
+    this.widths = new Map();
+    this.functions = this.collectFunctions();
+    this.marks = this.collectMarks();
     this.spans = this.collectSpans();
     this.outsideWhen = Float64Array.from(history.outside, (i) => EVENTS.when[i]);
     this.makeRows();
@@ -38,18 +51,34 @@ class Timeline {
     this.resize();
   }
 
+  /** The number of the function of each G, in the order in which the functions appear. */
+  collectFunctions() {
+    const numbers = new Map();
+    return Int32Array.from(DATA.goroutines, ([, name, function_]) => {
+      const key = function_ || name;
+      if (!numbers.has(key)) numbers.set(key, numbers.size);
+      return numbers.get(key);
+    });
+  }
+
+  /** The marks of the program, which are shown on the axis: when, and the number of the text. */
+  collectMarks() {
+    const marks = [];
+    for (let i = 0; i < EVENTS.count; i++) if (EVENTS.kind[i] === KIND.Mark) marks.push([EVENTS.when[i], EVENTS.detail[i]]);
+    return marks;
+  }
+
   /** The spans of the program, one row for each name. */
   collectSpans() {
     const rows = new Map(), open = new Map();
     for (let i = 0; i < EVENTS.count; i++) {
       const kind = EVENTS.kind[i];
-      if (kind !== KIND.SpanBegin && kind !== KIND.SpanEnd && kind !== KIND.Mark) continue;
+      if (kind !== KIND.SpanBegin && kind !== KIND.SpanEnd) continue;
       const text = EVENTS.detail[i], g = EVENTS.goroutine[i], key = `${g} ${text}`;
       if (!rows.has(text)) rows.set(text, []);
       if (kind === KIND.SpanBegin) open.set(key, [...(open.get(key) ?? []), EVENTS.when[i]]);
       else {
-        const from = kind === KIND.Mark ? EVENTS.when[i] : (open.get(key)?.pop() ?? 0);
-        rows.get(text).push({ from, to: EVENTS.when[i], g });
+        rows.get(text).push({ from: open.get(key)?.pop() ?? 0, to: EVENTS.when[i], g });
       }
     }
     for (const [key, starts] of open) {
@@ -127,12 +156,25 @@ class Timeline {
     });
   }
 
+  /** Draws long gaps short, or with their length again. */
+  showGaps(areShort) {
+    this.gaps = areShort ? new Gaps(this.history) : null;
+    this.draw();
+    this.onChange();
+  }
+
   x(when) {
-    return LEFT + ((when - this.from) / (this.to - this.from)) * (this.width - LEFT);
+    const { from, to, gaps } = this;
+    if (!gaps) return LEFT + ((when - from) / (to - from)) * (this.width - LEFT);
+    const first = gaps.place(from), last = gaps.place(to);
+    return LEFT + ((gaps.place(when) - first) / (last - first)) * (this.width - LEFT);
   }
 
   when(x) {
-    return this.from + ((x - LEFT) / (this.width - LEFT)) * (this.to - this.from);
+    const { from, to, gaps } = this, share = (x - LEFT) / (this.width - LEFT);
+    if (!gaps) return from + share * (to - from);
+    const first = gaps.place(from);
+    return gaps.when(first + share * (gaps.place(to) - first));
   }
 
   y(row) {
@@ -142,6 +184,13 @@ class Timeline {
   /** Whether a part of a row at this place is in the view. */
   isInView(y, height) {
     return y + height > this.top && y < this.height;
+  }
+
+  /** The pointer is at the period `n`, or at none if it is -1. */
+  point(n) {
+    if (n === this.pointed) return;
+    this.pointed = n;
+    this.draw();
   }
 
   /** Scrolls to the row of the period `n`, if it is not in the view. */
@@ -168,13 +217,14 @@ class Timeline {
 
   color(g, isDim) {
     const index = 4 * g + 2 * isDim + this.isDark;
-    return (this.colors[index] ??= this.newColor((DATA.goroutines[g][0] * 137.508) % 360, isDim));
+    return (this.colors[index] ??= this.newColor(g, isDim));
   }
 
-  newColor(hue, isDim) {
-    const dark = this.isDark;
-    if (isDim) return `hsl(${hue} 12% ${dark ? 30 : 80}%)`;
-    return `hsl(${hue} ${dark ? 48 : 55}% ${dark ? 42 : 44}%)`;
+  /** The color of a G is that of its function. Gs of the same function differ a little in lightness. */
+  newColor(g, isDim) {
+    const [hue, saturation, lightness] = PALETTE[this.functions[g] % PALETTE.length];
+    if (isDim) return `hsl(${hue} 10% ${this.isDark ? 30 : 80}%)`;
+    return `hsl(${hue} ${saturation}% ${lightness - 3 * (DATA.goroutines[g][0] % 3)}%)`;
   }
 
   /** A color as it is in the memory of a picture: red, green, blue and opacity, from the lowest byte on. */
@@ -223,6 +273,7 @@ class Timeline {
     c.textBaseline = 'middle';
     this.drawOverview();
     this.drawRuler();
+    this.drawMarks();
     this.drawCounts();
     c.save();
     if (this.scroll > 0) {
@@ -242,6 +293,7 @@ class Timeline {
     this.drawOutside();
     this.drawSpans();
     this.drawStops();
+    this.drawGaps();
     if (this.chosen >= 0) this.drawPath();
     this.drawArrows();
   }
@@ -295,14 +347,37 @@ class Timeline {
     c.fillStyle = this.style('--dim');
     c.strokeStyle = this.style('--line');
     c.lineWidth = 1;
+    let last = -Infinity;
     for (let when = Math.ceil(this.from / step) * step; when <= this.to; when += step) {
       const x = Math.round(this.x(when)) + 0.5;
+      if (x < last + 100 && this.gaps) continue;
+      last = x;
       c.beginPath();
       c.moveTo(x, OVERVIEW);
       c.lineTo(x, this.height);
       c.stroke();
       c.fillText(duration(when), x + 4, OVERVIEW + RULER / 2);
     }
+  }
+
+  /** Draws a flag on the axis for each mark of the program, with its text if there is room until the next mark. */
+  drawMarks() {
+    const { context: c } = this;
+    let end = LEFT;
+    this.marks.forEach(([when, text], index) => {
+      const x = Math.round(this.x(when));
+      if (when < this.from || when > this.to || x < end) return;
+      const next = this.marks[index + 1], room = Math.min(this.width, next ? this.x(next[0]) : this.width) - x - 8;
+      const words = this.fitting(DATA.texts[text], room);
+      c.fillStyle = this.style('--accent');
+      c.fillRect(x, OVERVIEW, 2, this.height - OVERVIEW);
+      if (words) {
+        c.fillRect(x, OVERVIEW + 3, this.widthOf(words) + 8, RULER - 6);
+        c.fillStyle = this.style('--back');
+        c.fillText(words, x + 4, OVERVIEW + RULER / 2);
+      }
+      end = x + (words ? this.widthOf(words) + 10 : 3);
+    });
   }
 
   /** Draws the number of runnable Gs over time. */
@@ -317,10 +392,9 @@ class Timeline {
     let most = 1;
     const columns = new Float64Array(width - LEFT + 1);
     // A column of pixels without an event shows the number after the last event before it.
-    const perColumn = (this.to - this.from) / (width - LEFT);
     let current = index < EVENTS.count ? runnable.get(index) : 0;
     for (let column = 0; column <= width - LEFT; column++) {
-      const next = countOnwards(when, this.from + (column + 1) * perColumn, index);
+      const next = countOnwards(when, this.when(LEFT + column + 1), index);
       columns[column] = Math.max(current, runnable.most(index, next));
       if (next > index) current = runnable.get(next - 1);
       index = next;
@@ -345,23 +419,23 @@ class Timeline {
     c.textAlign = 'left';
     c.fillStyle = this.style('--idle');
     c.fillRect(LEFT, y, this.width - LEFT, height);
-    const perPixel = (this.to - this.from) / (this.width - LEFT);
     let index = countUpTo(row.to, this.from), before = index, strip = null;
     while (index < row.list.length && row.from[index] <= this.to) {
       const n = row.list[index];
       const from = Math.max(row.from[index], this.from), to = Math.min(row.to[index], this.to);
-      if (to - from >= perPixel) {
-        this.drawSlice(n, this.x(from), this.x(to), y, height);
+      const left = this.x(from), right = this.x(to);
+      if (right - left >= 1) {
+        this.drawSlice(n, left, right, y, height);
         index++;
         continue;
       }
       // The period is shorter than a pixel. The height of this column shows for how long the row was busy, and its color
       // is that of the G in the middle.
-      const column = Math.floor(this.x(from));
+      const column = Math.floor(left);
       const begin = this.when(column), end = this.when(column + 1);
       before = countOnwards(row.to, begin, Math.min(before, index));
       const after = countOnwards(row.to, end, before);
-      const share = Math.min(1, (this.busyUntil(row, end, after) - this.busyUntil(row, begin, before)) / perPixel);
+      const share = Math.min(1, (this.busyUntil(row, end, after) - this.busyUntil(row, begin, before)) / (end - begin));
       const pixel = this.pixelOf(this.fill(row.list[Math.min(row.list.length - 1, Math.max(index, (index + after) >> 1))]));
       strip ??= this.emptyStrip();
       const bar = Math.round(Math.max(share * strip.height, Math.min(4, strip.height)));
@@ -390,24 +464,43 @@ class Timeline {
       c.fillStyle = this.style('--blocked');
       c.fillRect(left, y + height * 0.72, Math.max(1, right - left - 0.5), height * 0.28);
     }
-    const text = activity === THREAD ? nameOfThread(history.machine[n]) : label(history.goroutine[n]);
-    if (isThin || right - left < 26) return;
-    c.save();
-    c.beginPath();
-    c.rect(left, y, right - left - 2, height);
-    c.clip();
+    const begin = Math.max(left, LEFT) + 4;
+    if (isThin || right - begin < 22) return;
+    const text = this.fitting(activity === THREAD ? nameOfThread(history.machine[n]) : label(history.goroutine[n]), right - begin - 3);
+    if (!text) return;
     const isDim = this.chosen >= 0 && history.goroutine[n] !== this.chosen && activity !== THREAD;
     c.fillStyle = isDim ? this.style('--front') : '#fff';
     // Interrupts are drawn over the upper part of a CPU's row.
     const isBelow = activity === THREAD && height > 2 * FONT;
-    c.fillText(text, Math.max(left, LEFT) + 4, y + height * (isBelow ? 0.72 : 0.5));
-    c.restore();
+    c.fillText(text, begin, y + height * (isBelow ? 0.72 : 0.5));
   }
 
-  /** The color of a thread on a CPU: one for each M, paler than those of Gs. */
+  /** The text if it fits into this width. Otherwise its first word or a beginning with an ellipsis; empty if nothing fits. */
+  fitting(text, width) {
+    if (this.widthOf(text) <= width) return text;
+    const [first] = text.split(' ');
+    const shortest = first.length < text.length ? first : '';
+    let length = Math.min(text.length - 1, Math.floor((text.length * width) / this.widthOf(text)));
+    while (length > first.length && this.widthOf(`${text.slice(0, length)}…`) > width) length--;
+    if (length > first.length + 1) return `${text.slice(0, length)}…`;
+    return shortest && this.widthOf(shortest) <= width ? shortest : '';
+  }
+
+  widthOf(text) {
+    let width = this.widths.get(text);
+    if (width === undefined) {
+      // Names are few, but their beginnings may be many.
+      if (this.widths.size > 20000) this.widths.clear();
+      width = this.context.measureText(text).width;
+      this.widths.set(text, width);
+    }
+    return width;
+  }
+
+  /** The color of a thread on a CPU: grey, of three shades for Ms, so that the colors belong to the Gs. */
   threadColor(machine) {
     if (machine === OTHER_THREAD) return this.style('--wait');
-    return `hsl(${(machine * 137.508 + 60) % 360} 22% ${this.isDark ? 36 : 48}%)`;
+    return `hsl(220 7% ${(this.isDark ? 30 : 44) + 5 * (machine % 3)}%)`;
   }
 
   /** Shows this period of time, or the part of it that is within the trace. */
@@ -443,14 +536,14 @@ class Timeline {
     return Math.floor((y + this.scroll - this.top) / (this.row + this.gap(this.rows.length)));
   }
 
-  /** How long two pixels are. */
-  tolerance() {
-    return ((this.to - this.from) / (this.width - LEFT)) * 2;
+  /** How long the two pixels at `x` are. */
+  tolerance(x = LEFT) {
+    return this.when(x + 2) - this.when(x);
   }
 
   /** Describes what is at a point of the canvas; empty if nothing is there. */
   hintAt(x, y) {
-    const number = this.rowAt(y), cpu = number - this.firstCpu, when = this.when(x), tolerance = this.tolerance();
+    const number = this.rowAt(y), cpu = number - this.firstCpu, when = this.when(x), tolerance = this.tolerance(x);
     if (x < LEFT) return '';
     if (cpu >= 0 && cpu < DATA.cpus && y < this.y(number) + this.row * 0.45) {
       const { from, to, name } = this.history.interrupts[cpu];
@@ -471,7 +564,7 @@ class Timeline {
   sliceAt(x, y) {
     const row = this.rows[this.rowAt(y)];
     if (!row || x < LEFT) return -1;
-    const tolerance = this.tolerance();
+    const tolerance = this.tolerance(x);
     const when = this.when(x);
     const index = countUpTo(row.to, when);
     if (index < row.list.length && row.from[index] <= when) return row.list[index];

@@ -72,6 +72,36 @@ function describe(i) {
   return `${where}: ${text ? text() : DATA.kinds[EVENTS.kind[i]]}`;
 }
 
+/** Where a runnable G is, as words. */
+function placeOf(g, state) {
+  const p = state.queueOf[g], { length } = state.rings[p] ?? [];
+  return {
+    [NEXT]: `runnext of P${p}`, [RING]: `the ring of P${p}, which has ${length} ${length === 1 ? 'G' : 'Gs'}`,
+    [GLOBAL]: `the global queue, which has ${state.global.length} ${state.global.length === 1 ? 'G' : 'Gs'}`, [LOCKED]: 'the locked Gs',
+  }[state.place[g]];
+}
+
+/** Explains an event by the queues before and after it. */
+function explain(i, history) {
+  const g = EVENTS.goroutine[i] === NO_GOROUTINE ? -1 : EVENTS.goroutine[i];
+  const p = EVENTS.track[i], detail = EVENTS.detail[i];
+  const before = history.stateAt(i), displaced = before.next[p] ?? -1, from = g >= 0 ? placeOf(g, before) : undefined;
+  const victim = detail % 2 ** 32, queued = before.rings[victim]?.length + (before.next[victim] >= 0 ? 1 : 0);
+  const after = history.stateAt(i + 1), to = g >= 0 && after.state[g] === RUNNABLE ? placeOf(g, after) : undefined;
+  const goes = to ? `; it goes to ${to}` : '';
+  const moves = displaced >= 0 && displaced !== g && after.next[p] === g && after.place[displaced] === RING
+    ? `, and ${label(displaced)} moves from there to the tail of the ring` : '';
+  const text = {
+    Spawn: () => `${causeOf(detail, p)} spawns ${label(g)}${goes}${moves}`,
+    Ready: () => `${label(g)} is readied by ${causeOf(detail, p)}${goes}${moves}`,
+    Start: () => `runs ${label(g)}, which was runnable for ${duration(detail)}${from ? `, and was in ${from.replace(/, which.*/, '')}` : ''}`,
+    Steal: () => `steals ${Math.floor(detail / 2 ** 32)} of the ${queued} Gs of P${victim}; ${label(g)} runs next`,
+    Idle: () => 'finds no G in any queue, and becomes idle',
+    Spin: () => 'has no G of its own; its M searches the other Ps',
+  }[DATA.kinds[EVENTS.kind[i]]];
+  return text ? `${nameOfTrack(p)}: ${text()}` : `${describe(i)}${goes}`;
+}
+
 /** The P on which the G of period `n` ran before that period, if it was another P; otherwise -1. */
 function migratedFrom(history, n) {
   const list = history.ofGoroutine.of(history.goroutine[n]);

@@ -183,7 +183,7 @@ pub(crate) fn waits_and_latencies(browser: &mut Browser, theme: &str) -> Result<
         let (_directory, page) = page_of(&trace)?;
         let model = Model::of(&trace);
         browser.open(&page, &format!("theme={theme}"))?;
-        browser.press("2")?;
+        browser.press("3")?;
         let parked = model.waits.iter().map(|Wait { goroutine, from, to, reason, cause }| {
             json!([to - from, goroutine, reason.to_string(), from, number_of_cause(*cause), -1])
         });
@@ -236,7 +236,7 @@ pub(crate) fn waits_and_latencies(browser: &mut Browser, theme: &str) -> Result<
             assert_eq!((&shown["chosen"], shown["cursor"].as_f64()), (&waits[number][1], Some(to)));
             assert!(shown["from"].as_f64() <= Some(from) && shown["to"].as_f64() >= Some(to), "{shown}");
         }
-        browser.press("3")?;
+        browser.press("4")?;
         histogram_agrees(browser, &model)?;
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use gmp_sched::trace::EventKind;
 use libtest_mimic::Failed;
 use serde_json::Value;
 use timeline::Trace;
@@ -223,9 +224,14 @@ pub(crate) fn keys(browser: &mut Browser, theme: &str) -> Result<(), Failed> {
         let (from, to) = view(browser)?;
         assert!(close(from, expected.0 * duration) && close(to, expected.1 * duration), "{key}: {from} {to}");
     }
-    // Steps end at both ends of the trace.
-    browser.press("ArrowLeft")?;
-    assert_eq!(browser.evaluate("position")?, 0);
+    // The page begins with the first steal. Steps end at both ends of the trace.
+    let steal = trace.events().iter().position(|entry| entry.kind == EventKind::Steal).expect("a steal");
+    assert_eq!(browser.evaluate("position")?, steal + 1);
+    browser.evaluate("goTo(1)")?;
+    for _ in 0..2 {
+        browser.press("ArrowLeft")?;
+        assert_eq!(browser.evaluate("position")?, 0);
+    }
     for (to, expected) in [(-5, 0), (count as i64 + 5, count), (7, 7)] {
         browser.evaluate(&format!("goTo({to})"))?;
         assert_eq!(browser.evaluate("position")?, expected);
@@ -253,7 +259,7 @@ pub(crate) fn keys(browser: &mut Browser, theme: &str) -> Result<(), Failed> {
         browser.press("p")?;
         assert_eq!(browser.evaluate("timeline.cursor")?, **begin);
     }
-    for (key, tab) in [("2", "waits"), ("3", "latency"), ("1", "moment")] {
+    for (key, tab) in [("2", "summary"), ("3", "waits"), ("4", "latency"), ("1", "moment")] {
         browser.press(key)?;
         let visible =
             "[...document.querySelectorAll('section')].filter((one) => !one.hidden).map((one) => one.id).join()";

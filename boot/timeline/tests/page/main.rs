@@ -15,6 +15,7 @@ mod control;
 #[path = "../shared/generated.rs"]
 mod generated;
 mod million;
+mod overview;
 mod programs;
 mod rows;
 mod violation;
@@ -28,7 +29,7 @@ const LIGHT: &[&str] = &["light"];
 const DARK: &[&str] = &["dark"];
 const BOTH: &[&str] = &["light", "dark"];
 
-const TESTS: [(&str, Test, &[&str]); 13] = [
+const TESTS: [(&str, Test, &[&str]); 17] = [
     ("periods_arrows_and_interrupts_are_those_of_the_model", agreement::periods_and_arrows, LIGHT),
     ("arrows_are_drawn_between_the_rows_of_the_model", agreement::drawn_arrows, DARK),
     ("longest_waits_and_histogram_are_those_of_the_model", agreement::waits_and_latencies, LIGHT),
@@ -41,6 +42,10 @@ const TESTS: [(&str, Test, &[&str]); 13] = [
     ("million_events_of_a_thousand_gs_take_little_memory_and_time", million::events_of_a_thousand_gs, LIGHT),
     ("million_events_of_many_gs_take_little_memory_and_time", million::events_of_many_gs, DARK),
     ("rows_that_do_not_fit_are_scrolled", rows::are_scrolled, BOTH),
+    ("summary_has_the_sums_of_the_model", overview::summary, LIGHT),
+    ("events_are_explained_by_the_queues_around_them", overview::explanation, LIGHT),
+    ("short_gaps_show_what_a_sleepy_program_does", overview::gaps, DARK),
+    ("marks_are_shown_on_the_axis", overview::marks, DARK),
     ("page_begins_with_the_violated_rule", violation::is_shown_first, BOTH),
 ];
 
