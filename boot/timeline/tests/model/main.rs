@@ -18,6 +18,7 @@ use timeline::model::{Activity, Arrow, ArrowKind, Model, Slice};
 use timeline::{Cause, Entry, Trace, perfetto};
 
 mod damaged;
+mod examples;
 #[path = "../shared/generated.rs"]
 mod generated;
 mod json;
