@@ -86,7 +86,7 @@ fn end() -> MutexGuard<'static, End> {
     END.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns whether `signal` only ends the machines.
+/// Returns whether `signal` is to end only the machines. If so, records that it has, so that the next one ends this process.
 fn is_deferred(signal: i32) -> bool {
     let mut end = end();
     let is_deferred = matches!(*end, End::Deferred);

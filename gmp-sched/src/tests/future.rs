@@ -6,7 +6,7 @@ use std::thread;
 
 use crate::native::{THREADS, block_on, go};
 
-/// A future that a foreign thread completes, after every M has become idle.
+/// A future that a foreign thread completes, late enough that every M has most likely become idle before.
 async fn from_outside() {
     let mut is_first = true;
     poll_fn(move |context| {

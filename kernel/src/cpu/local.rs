@@ -23,7 +23,7 @@
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 use core::ptr;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use x86_64::VirtAddr;
 use x86_64::registers::model_specific::GsBase;
@@ -72,6 +72,32 @@ impl<T: Sync> CpuLocal<T> {
     }
 }
 
+/// An atomic word that the macros below access. The type of its value decides how many bits an instruction moves, so the
+/// macros accept a value of this type only.
+pub(crate) trait Word {
+    /// The value of the word.
+    type Value;
+}
+
+impl Word for AtomicU32 {
+    type Value = u32;
+}
+
+impl Word for AtomicUsize {
+    type Value = usize;
+}
+
+impl<T> Word for AtomicPtr<T> {
+    type Value = *mut T;
+}
+
+/// Returns `value`. Compiles only if `value` has the type of the value of `word`, and `word` has this many bytes.
+#[inline(always)]
+pub(crate) fn value_of<const BYTES: usize, T: Word>(_word: &CpuLocal<T>, value: T::Value) -> T::Value {
+    const { assert!(size_of::<T>() == BYTES, "the instruction moves another number of bytes") };
+    value
+}
+
 /// Declares per-CPU statics. The type must be `Sync`, because other CPUs may access a CPU's copy.
 macro_rules! cpu_local {
     ($($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty = $initial:expr;)+) => {
@@ -88,30 +114,31 @@ macro_rules! cpu_local {
 }
 pub(crate) use cpu_local;
 
-/// Loads this CPU's copy of a word. The type of the word follows `as`. Takes one instruction.
+/// Loads this CPU's copy of a word. The type of its value, of 32 or 64 bits, follows `as`. Takes one instruction.
 macro_rules! load {
-    ($word:ident as u32) => { $crate::cpu::local::load!($word, u32, "mov {:e}, gs:[{word}]") };
-    ($word:ident as usize) => { $crate::cpu::local::load!($word, usize, "mov {}, gs:[{word}]") };
-    ($word:ident, $type:ty, $instruction:literal) => {{
+    ($word:ident as u32) => { $crate::cpu::local::load!($word, u32, 4, "mov {:e}, gs:[{word}]") };
+    ($word:ident as $type:ty) => { $crate::cpu::local::load!($word, $type, 8, "mov {:r}, gs:[{word}]") };
+    ($word:ident, $type:ty, $bytes:literal, $instruction:literal) => {{
         let value: $type;
         // SAFETY: `install` sets the GS base before this CPU accesses per-CPU data, so the operand is the CPU's copy of
-        // the static. The option `pure` is not set, because the word must be loaded again after a context switch.
+        // the static. `value_of` checks that the word has this type. The option `pure` is not set, because the word
+        // must be loaded again after a context switch.
         unsafe {
             core::arch::asm!($instruction, out(reg) value, word = sym $word, options(nostack, preserves_flags, readonly));
         }
-        value
+        $crate::cpu::local::value_of::<$bytes, _>(&$word, value)
     }};
 }
 pub(crate) use load;
 
-/// Stores a `usize` or a pointer into this CPU's copy of a word. Takes one instruction.
+/// Stores a `usize` or a pointer into this CPU's copy of a word of that type. Takes one instruction.
 macro_rules! store {
     ($word:ident, $value:expr) => {{
-        let value = $value;
+        let value = $crate::cpu::local::value_of::<8, _>(&$word, $value);
         // SAFETY: the operand is this CPU's copy of the word, because `install` has set the GS base of this CPU. The
         // word is an atomic of 64 bits, and this instruction stores all 64 bits.
         unsafe {
-            core::arch::asm!("mov gs:[{word}], {}", in(reg) value, word = sym $word, options(nostack, preserves_flags));
+            core::arch::asm!("mov gs:[{word}], {:r}", in(reg) value, word = sym $word, options(nostack, preserves_flags));
         }
     }};
 }
@@ -120,7 +147,7 @@ pub(crate) use store;
 /// Adds a `usize` to this CPU's copy of a word of that type, modulo 2^64. Takes one instruction.
 macro_rules! add {
     ($word:ident, $value:expr) => {{
-        let value: usize = $value;
+        let value: usize = $crate::cpu::local::value_of::<8, _>(&$word, $value);
         // SAFETY: the operand is this CPU's copy of the word, because `install` has set the GS base of this CPU. The
         // word is an atomic of 64 bits, and this instruction changes all 64 bits.
         unsafe {
@@ -133,7 +160,8 @@ pub(crate) use add;
 /// Changes this CPU's copy of a 32-bit word by the given instruction. The operand of the instruction, if it has one,
 /// must be a constant.
 macro_rules! change {
-    ($instruction:literal, $word:ident $(, $operand:expr)?) => {
+    ($instruction:literal, $word:ident $(, $operand:expr)?) => {{
+        let _: &$crate::cpu::local::CpuLocal<core::sync::atomic::AtomicU32> = &$word;
         // SAFETY: the operand is this CPU's copy of the word, because `install` has set the GS base of this CPU. The
         // option `nomem` is not set, so the compiler moves no memory access across this instruction.
         unsafe {
@@ -144,7 +172,7 @@ macro_rules! change {
                 options(nostack)
             );
         }
-    };
+    }};
 }
 pub(crate) use change;
 

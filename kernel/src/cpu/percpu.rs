@@ -127,7 +127,7 @@ pub(crate) fn forget_current_machine() {
 /// or that they are about to be turned on again. Takes one instruction.
 #[inline(always)]
 pub(super) fn set_interrupts_off_at(location: Option<&'static Location<'static>>) {
-    store!(INTERRUPTS_OFF_AT, location.map_or(ptr::null(), ptr::from_ref));
+    store!(INTERRUPTS_OFF_AT, location.map_or(ptr::null_mut(), |location| ptr::from_ref(location).cast_mut()));
 }
 
 unsafe extern "Rust" {
@@ -271,7 +271,7 @@ pub(super) fn preempt_word() -> u32 {
 /// interrupts were already off when the first lock was taken. Takes one instruction.
 #[inline(always)]
 pub(super) fn has_lock_turned_interrupts_off() -> bool {
-    load!(INTERRUPTS_OFF_AT as usize) != 0
+    !load!(INTERRUPTS_OFF_AT as *mut Location<'static>).is_null()
 }
 
 /// Records in the preempt word that the caller takes an [`InterruptMutex`](crate::sync::InterruptMutex). Takes one

@@ -38,8 +38,7 @@ static SEEDED: Once<Generator> = Once::new();
 /// The generator that is used, together with the clock, if the processor has no RDRAND or RDRAND returns no number.
 static UNSEEDED: Generator = Generator::new(0);
 static DEVICE: Once<EntropyDevice> = Once::new();
-/// Whether the device is used. Cleared, under the lock [`READER`], when the device has not answered in time or breaks
-/// the protocol.
+/// Whether the device is used. Cleared when the device has not answered in time or breaks the protocol.
 static IS_IN_USE: AtomicBool = AtomicBool::new(false);
 /// Held by the G that uses the device.
 static READER: Mutex<()> = Mutex::new(());

@@ -105,7 +105,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
         if word.is_restricted() && self.header.refuses() {
             return Attempt::Closed;
         }
-        // SAFETY: the caller upholds this function's contract, and the called function has the same contract.
+        // SAFETY: the caller owns the value at `from`, which is all that the called function requires.
         unsafe { self.offer_to_open(held, from, word, word.length()) }
     }
 
