@@ -28,6 +28,8 @@ pub enum Site {
     Channel,
     /// An access to the wait generation of a G whose wait has several wakers.
     Wait,
+    /// A load of the number of Ps in use by a caller that does not prevent its change.
+    Procs,
     /// An access to the state of a lock, counter or similar object for which Gs wait.
     Sync,
 }

@@ -5,6 +5,7 @@ use core::iter;
 
 use crate::base::atomic::{AtomicU64, Ordering};
 use crate::base::error::OutOfResources;
+use crate::base::points::Site;
 use crate::entities::processor::Processor;
 use crate::entities::sampler::Extent;
 use crate::entities::scheduler::Scheduler;
@@ -138,10 +139,12 @@ impl<Plat: Platform> Scheduler<Plat> {
     #[track_caller]
     fn make_rings_in(&'static self, memory: &'static [AtomicU64]) -> Result<(), OutOfResources> {
         let (header, mut rest) = memory.split_at_checked(memory::HEADER_WORDS).expect("the memory has a header");
-        let unit = rest.len() / self.tracers_in_use().map(|(track, _)| weight(track)).sum::<usize>();
+        // The number of Ps is read only once, because `set_procs` may change it meanwhile.
+        let tracers = self.tracers_in_use();
+        let unit = rest.len() / tracers.clone().map(|(track, _)| weight(track)).sum::<usize>();
         self.tracers().for_each(|(_, tracer)| tracer.ring.store(None, Ordering::Relaxed));
         let mut rings = 0;
-        for (track, tracer) in self.tracers_in_use() {
+        for (track, tracer) in tracers {
             let (part, others) = rest.split_at(unit * weight(track));
             tracer.ring.store(Some(Ring::over(track, part, Some(Until::of(header)))?), Ordering::Release);
             rest = others;
@@ -234,15 +237,16 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.tracers_with(self.processors_ever())
     }
 
-    /// All tracks, in the order of [`Track`], without those of the Ps that are not in use.
-    fn tracers_in_use(&'static self) -> impl Iterator<Item = (Track, &'static Tracer)> {
+    /// All tracks, in the order of [`Track`], without those of the Ps that are not in use at the moment.
+    fn tracers_in_use(&'static self) -> impl Iterator<Item = (Track, &'static Tracer)> + Clone {
+        Plat::point(Site::Procs);
         self.tracers_with(self.processors())
     }
 
     fn tracers_with(
         &'static self,
         processors: &'static [Processor<Plat>],
-    ) -> impl Iterator<Item = (Track, &'static Tracer)> {
+    ) -> impl Iterator<Item = (Track, &'static Tracer)> + Clone {
         let cpus = (0..).map_while(|cpu| Some((Track::Cpu(cpu), &Plat::cpu_tracer(cpu)?.0)));
         let processors = processors.iter().map(|processor| (track_of(processor), &processor.tracer));
         iter::once((Track::Outside, &self.outside.tracer)).chain(cpus).chain(processors)

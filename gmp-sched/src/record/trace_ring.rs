@@ -20,6 +20,11 @@ pub(crate) struct Ring {
     /// [`memory::RING_HEADER_WORDS`] words, then the slots.
     memory: &'static [AtomicU64],
     capacity: u64,
+    /// Number of events whose writing has begun. This count and the next one are copied to the header of shared memory,
+    /// but never read from there, because other code may write to that memory.
+    begun: AtomicU64,
+    /// Number of events whose writing is complete.
+    written: AtomicU64,
     /// Where a debugger stops. `None` if the memory is not shared with another program.
     until: Option<Until>,
     /// Number of events written before the trace was last started.
@@ -87,6 +92,8 @@ impl Ring {
         ring.push(Self {
             memory,
             capacity,
+            begun: AtomicU64::new(0),
+            written: AtomicU64::new(0),
             until,
             start: AtomicU64::new(0),
             texts: Definitions::none(),
@@ -101,16 +108,6 @@ impl Ring {
         self.capacity as usize
     }
 
-    /// Number of events whose writing has begun.
-    fn begun(&self) -> &AtomicU64 {
-        &self.memory[0]
-    }
-
-    /// Number of events whose writing is complete.
-    fn written(&self) -> &AtomicU64 {
-        &self.memory[1]
-    }
-
     fn slot(&self, index: u64) -> &[AtomicU64] {
         &self.memory[memory::RING_HEADER_WORDS + (index % self.capacity) as usize * WORDS..][..WORDS]
     }
@@ -122,7 +119,7 @@ impl Ring {
 
     /// Forgets all events so far. Called while no trace is taken, or when one is restarted.
     pub(crate) fn restart(&self) {
-        self.start.store(self.written().load(Ordering::Relaxed), Ordering::Relaxed);
+        self.start.store(self.written.load(Ordering::Relaxed), Ordering::Relaxed);
         self.texts.clear();
         self.call_stacks.clear();
     }
@@ -140,17 +137,23 @@ impl Ring {
     /// Appends an event. Only one caller at a time may do so: the M that holds the P of the ring, the CPU of the ring
     /// with interrupts off, or the holder of the lock of a [`SharedTracer`].
     pub(crate) fn write(&self, event: Event) {
-        let index = self.written().load(Ordering::Relaxed);
+        let index = self.written.load(Ordering::Relaxed);
+        let count = index + 1;
         // Ordering: Release, so that a reader that sees one of the stores below also sees the new value of `begun`
-        // after its own fence. Partner: the fence in `read`.
-        self.begun().store(index + 1, Ordering::Relaxed);
+        // after its own fence. Partner: the fence in `read`, or that of the program that reads shared memory.
+        self.begun.store(count, Ordering::Relaxed);
+        if self.is_shared() {
+            self.memory[0].store(count, Ordering::Relaxed);
+        }
         fence(Ordering::Release);
         for (cell, word) in self.slot(index).iter().zip(event.to_words()) {
             cell.store(word, Ordering::Relaxed);
         }
-        // Ordering: Release publishes the event. Partner: the Acquire load of `written` in `read`.
-        self.written().store(index + 1, Ordering::Release);
+        // Ordering: Release publishes the event. Partner: the Acquire load of `written` in `read`, or in the program that
+        // reads shared memory.
+        self.written.store(count, Ordering::Release);
         if let Some(until) = self.until {
+            self.memory[1].store(count, Ordering::Release);
             until.check(event);
         }
     }
@@ -161,7 +164,7 @@ impl Ring {
         // The address alone does not identify a text, because two texts of different lengths may begin at the same
         // address.
         let number = (text.as_ptr().addr() as u64 ^ (text.len() as u64) << 48) & DETAIL;
-        if !self.texts.has_recent(number, number >> 3, self.written().load(Ordering::Relaxed), self.capacity) {
+        if !self.texts.has_recent(number, number >> 3, self.written.load(Ordering::Relaxed), self.capacity) {
             self.write(Event { when, kind: EventKind::TextBegin, goroutine: None, detail: number });
             for detail in details_of(text) {
                 self.write(Event { when, kind: EventKind::TextBytes, goroutine: None, detail });
@@ -177,7 +180,7 @@ impl Ring {
         // The number consists of the upper bits of the hash, because these depend on all addresses. No call stack has
         // the number 0, because 0 marks free entries.
         let number = (hash >> (64 - DETAIL.count_ones())).max(1);
-        let now = self.written().load(Ordering::Relaxed);
+        let now = self.written.load(Ordering::Relaxed);
         if !self.call_stacks.has_recent(number, number >> 32, now, self.capacity) {
             self.write(Event { when, kind: EventKind::CallStackBegin, goroutine: None, detail: number });
             for &detail in addresses {
@@ -189,7 +192,7 @@ impl Ring {
 
     /// Returns the events that have not been overwritten, oldest first, and how many were overwritten.
     pub(crate) fn read(&self) -> (Vec<Event>, u64) {
-        let end = self.written().load(Ordering::Acquire);
+        let end = self.written.load(Ordering::Acquire);
         let start = self.start.load(Ordering::Relaxed);
         let begin = start.max(end.saturating_sub(self.capacity));
         let words: Vec<[u64; WORDS]> = (begin..end)
@@ -202,7 +205,7 @@ impl Ring {
         fence(Ordering::Acquire);
         // The writer of the ring may have begun further events since `end` was loaded. These overwrite the oldest of
         // the events read above.
-        let lost = self.begun().load(Ordering::Relaxed).saturating_sub(self.capacity).saturating_sub(begin);
+        let lost = self.begun.load(Ordering::Relaxed).saturating_sub(self.capacity).saturating_sub(begin);
         let events = words.into_iter().skip(lost as usize).filter_map(Event::from_words).collect();
         (events, begin - start + lost)
     }

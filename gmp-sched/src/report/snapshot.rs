@@ -232,15 +232,16 @@ impl<Plat: Platform> Publisher<Plat> {
         let latencies = self.scheduler.latencies();
         let longest_wait = latencies.longest_since(&self.latencies);
         self.latencies = latencies;
-        let sequence = self.memory[SEQUENCE].load(Ordering::Relaxed);
-        self.memory[SEQUENCE].store(sequence + 1, Ordering::Relaxed);
+        // The sequence number is computed and not loaded, because other code may write to the memory.
+        let sequence = 2 * self.observations;
+        self.memory[SEQUENCE].store(sequence - 1, Ordering::Relaxed);
         // Ordering: Release, so that a reader that copies one of the words below also finds the odd sequence number
         // when it loads that number after the copy. Partner: the second load of the sequence number by the reader.
         fence(Ordering::Release);
         self.write(longest_wait);
         self.memory[0].store(MAGIC, Ordering::Relaxed);
         // Ordering: Release publishes the words. Partner: the first load of the sequence number by the reader.
-        self.memory[SEQUENCE].store(sequence + 2, Ordering::Release);
+        self.memory[SEQUENCE].store(sequence, Ordering::Release);
     }
 
     fn write(&self, longest_wait: u64) {
@@ -266,12 +267,13 @@ impl<Plat: Platform> Publisher<Plat> {
                 ProcessorStatus::Running | ProcessorStatus::Syscall => 1,
                 _ => 0,
             };
-            // `busy` continues from its value in the previous publication, which is still in the memory.
+            // `busy` continues from its value in the previous publication, which is still in the memory, unless other
+            // code has written there. Any value is valid.
             let numbers = ProcessorNumbers {
                 status: status as u64,
                 goroutine: goroutine.map_or(0, |goroutine| goroutine.id().get()),
                 queue_length: processor.queue_length() as u64,
-                busy: words[3].load(Ordering::Relaxed) + is_busy,
+                busy: words[3].load(Ordering::Relaxed).wrapping_add(is_busy),
                 tick: processor.tick(),
             };
             let mut words = words.iter();

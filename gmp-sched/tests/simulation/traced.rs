@@ -1,5 +1,6 @@
 //! Exact traces: a traced run takes the same steps as the run without a trace.
 
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use gmp_sched::platform::Pinned;
@@ -169,4 +170,22 @@ fn too_large_a_trace_is_an_error() {
 #[test]
 fn every_seed_is_valid() {
     sim::run(Config { seed: u64::MAX, ..four_cpus(2) }, compute_on_all).unwrap();
+}
+
+/// The memory has a ring for each P that is in use when the trace starts.
+#[test]
+fn trace_in_shared_memory_starts_while_the_number_of_ps_changes() {
+    let memory: &'static [AtomicU64] = (0..4096).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
+    for seed in 0..200 {
+        let ran = sim::run(Config { procs_limit: 4, seed, ..Config::default() }, move || {
+            let scheduler = Pinned::<Sim>::new().machine().scheduler();
+            let changes = sim::go(|| [1, 4, 1, 3, 2].map(|procs| sim::set_procs(procs).unwrap()));
+            for _ in 0..4 {
+                scheduler.start_trace_in(memory).unwrap();
+                sim::yield_now();
+            }
+            changes.join().unwrap();
+        });
+        assert!(ran.is_ok(), "{}", ran.unwrap_err());
+    }
 }

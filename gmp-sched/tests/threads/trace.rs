@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::{self, Command};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use std::{env, fs, thread};
 
@@ -250,5 +251,24 @@ fn direct_switches_of_coroutines_are_recorded() {
         let after: Vec<_> =
             events.iter().skip_while(|event| event.kind != EventKind::End).map(|event| event.kind).collect();
         assert!(after.contains(&EventKind::Start), "main runs again: {events:?}");
+    });
+}
+
+/// The program, or a program with which it shares the memory, may write anything there. The recording of the next events
+/// must not depend on it, because a G records that it parks after it has been queued.
+#[test]
+fn events_are_recorded_after_shared_memory_was_overwritten() {
+    let memory: &'static [AtomicU64] = (0..4000).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
+    THREADS.run_with(2, move |scheduler| {
+        scheduler.start_profile_in(memory).unwrap();
+        for word in [u64::MAX, u64::MAX - 1, 1 << 63, 0] {
+            memory.iter().for_each(|cell| cell.store(word, Ordering::Relaxed));
+            let (sender, receiver) = native::channel(0);
+            let sum = native::go(move || receiver.iter().sum::<u64>());
+            (0..10).for_each(|number| sender.send(number).unwrap());
+            drop(sender);
+            assert_eq!(sum.join(), Ok(45));
+            assert!(scheduler.traces().len() >= 3, "one ring for callers without a P, and two for Ps");
+        }
     });
 }
