@@ -17,6 +17,7 @@ mod scheduling;
 mod scope;
 mod select;
 mod separation;
+mod single_flight;
 mod stealing;
 mod sync;
 mod synctest;

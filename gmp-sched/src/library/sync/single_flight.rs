@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use core::fmt;
+use core::mem;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Mutex, OnceCell};
@@ -117,22 +118,27 @@ impl<K: Ord + Clone, V: Clone, Plat: Platform> SingleFlight<K, V, Plat> {
     #[track_caller]
     #[doc(alias = "Do")]
     pub fn call(&self, key: K, fetch: impl FnOnce() -> V) -> Fetched<V> {
-        let mut ended = None;
+        // What the program may define for a key or a value (`clone`, `drop`) is called without the lock, because it may
+        // block or use this `SingleFlight`. Under the lock, keys are only compared.
+        let mut unused = (Some(key.clone()), None);
         let call = {
             let mut calls = self.calls.lock();
-            match calls.get(&key) {
+            match calls.get_mut(&key) {
                 Some(call) if !call.is_over.load(Ordering::Relaxed) => {
                     call.is_shared.store(true, Ordering::Relaxed);
                     Arc::clone(call)
                 }
-                _ => {
+                found => {
                     let call = Arc::new(Call::new());
-                    ended = calls.insert(key.clone(), Arc::clone(&call));
+                    match found {
+                        Some(ended) => unused.1 = Some(mem::replace(ended, Arc::clone(&call))),
+                        None => _ = unused.0.take().map(|key| calls.insert(key, Arc::clone(&call))),
+                    }
                     call
                 }
             }
         };
-        drop(ended);
+        drop(unused);
         let value = {
             let _end = End(&call);
             call.value.get_or_init(fetch).clone()
@@ -157,7 +163,7 @@ impl<K: Ord + Clone, V: Clone, Plat: Platform> SingleFlight<K, V, Plat> {
     #[track_caller]
     #[doc(alias = "Forget")]
     pub fn forget(&self, key: &K) {
-        let forgotten = self.calls.lock().remove(key);
+        let forgotten = self.calls.lock().remove_entry(key);
         drop(forgotten);
     }
 
@@ -166,7 +172,7 @@ impl<K: Ord + Clone, V: Clone, Plat: Platform> SingleFlight<K, V, Plat> {
         let removed = {
             let mut calls = self.calls.lock();
             let is_it = calls.get(key).is_some_and(|call| Arc::ptr_eq(call, ended));
-            if is_it { calls.remove(key) } else { None }
+            if is_it { calls.remove_entry(key) } else { None }
         };
         drop(removed);
     }
