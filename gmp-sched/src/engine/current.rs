@@ -57,10 +57,34 @@ impl<Plat: Platform> CurrentGoroutine<Plat> {
         }
     }
 
-    /// Whether the caller may block, so that [`new`](Self::new) would not panic.
-    #[cfg(feature = "extras")]
-    pub(crate) fn may_block() -> bool {
-        Self::find(Pinned::of_scheduler()).is_ok()
+    /// Like [`new`](Self::new), for a G whose closure has ended. If the G may not end, no code is left that could catch a
+    /// panic, so the program ends.
+    #[inline(always)]
+    pub(crate) fn to_end() -> Self {
+        match Self::find(Pinned::of_scheduler()) {
+            Ok(caller) => caller,
+            Err(pinned) => refuse_to_end(pinned),
+        }
+    }
+
+    /// Pins the calling G, which spawns a G, and looks up its M and the P of that M. The caller may be pinned already.
+    ///
+    /// # Panics
+    ///
+    /// The caller is not a G with a P, or the platform does not let the caller spawn a G (see
+    /// [`Platform::assert_may_spawn`]).
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn to_spawn() -> Self {
+        Plat::assert_may_spawn();
+        let CurrentProcessor { pinned, machine, processor } = CurrentProcessor::new();
+        let Some(me) = machine.current_goroutine() else { refuse(pinned, ()) };
+        Self { pinned, machine, processor, me }
+    }
+
+    /// Like [`new`](Self::new), but returns `None` where that panics.
+    pub(crate) fn if_may_block() -> Option<Self> {
+        Self::find(Pinned::of_scheduler()).ok()
     }
 
     /// Like [`of`](Self::of), but returns the pin as an error instead of panicking.
@@ -102,19 +126,17 @@ impl<Plat: Platform> CurrentProcessor<Plat> {
         let Some(processor) = machine.processor() else { refuse(pinned, ()) };
         Self { pinned, machine, processor }
     }
+}
 
-    /// Like [`new`](Self::new), for a caller that spawns a G.
-    ///
-    /// # Panics
-    ///
-    /// In the same cases as [`new`](Self::new), and if the platform does not let the caller spawn a G (see
-    /// [`Platform::assert_may_spawn`]).
-    #[inline(always)]
-    #[track_caller]
-    pub(crate) fn to_spawn() -> Self {
-        Plat::assert_may_spawn();
-        Self::new()
-    }
+/// Ends the program because the calling G ends where it may not, for example in a section that forbids waits and whose
+/// guard has been forgotten. Prints the reason by a panic. If panics are caught, the fatal error follows.
+#[cold]
+#[inline(never)]
+fn refuse_to_end<Plat: Platform>(pinned: Pinned<Plat>) -> ! {
+    let machine = pinned.machine();
+    let (scheduler, me) = (machine.scheduler(), machine.running_goroutine());
+    let _ = Plat::run_body(|| refuse(pinned, ()));
+    Plat::fatal(scheduler, format_args!("goroutine {} has ended where it may not end", me.id()))
 }
 
 /// Panics with the reason why the caller may not perform its operation. Releases `held` and the pin before the panic,
@@ -126,7 +148,7 @@ impl<Plat: Platform> CurrentProcessor<Plat> {
 pub(crate) fn refuse<Plat: Platform, H>(pinned: Pinned<Plat>, held: H) -> ! {
     let may_block = Plat::is_pinned_once();
     let why = match pinned.try_machine() {
-        Some(machine) if machine.current_goroutine().is_none() => "called on g0: only a G may do this",
+        Some(machine) if machine.current_goroutine().is_none() => machine.why_no_goroutine(),
         Some(machine) if machine.processor().is_none() => "an M without a P may not do this: it is in a system call",
         Some(machine) if machine.scheduler().is_stopped() => {
             "the world is stopped, by the caller itself: it may not block, yield, end or make a system call"

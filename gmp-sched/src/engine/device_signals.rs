@@ -54,6 +54,7 @@ use crate::engine::arm_timers::WaitEnd;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::park_with;
 use crate::engine::sleep::now;
+use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::{Goroutine, WaitGeneration, WaitReason};
 use crate::entities::scheduler::Scheduler;
 pub use crate::entities::signal::Signal;
@@ -164,9 +165,11 @@ impl<Plat: Platform> Signal<Plat> {
     fn park(&'static self, caller: CurrentGoroutine<Plat>, end: impl WaitEnd<Plat>) -> Option<bool> {
         let (me, scheduler) = (caller.me, caller.machine.scheduler());
         let generation = self.announce(scheduler, me)?;
+        let window = Window::<Plat>::open(At::Signal);
         // The closure is `move`, because the G may run and overwrite its stack once the commit has armed `end`.
         let commit = move |pinned: &Pinned<Plat>, me| self.commit(pinned, me, generation, end);
         drop(park_with(caller, WaitReason::IoWait, commit));
+        window.close();
         self.end(scheduler, me, end)
     }
 

@@ -25,6 +25,7 @@ use core::time::Duration;
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::engine::enqueue::put_next_last;
+use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
@@ -99,10 +100,12 @@ pub(crate) fn take_due<Plat: Platform>(
     now: Instant,
 ) -> Option<&'static Goroutine<Plat>> {
     while let Some(action) = of.timers.pop_due(now) {
+        let window = Window::<Plat>::open(At::DueTimer);
         if let Some(processor) = pinned.machine().processor() {
             processor.tracer.note::<Plat>(EventKind::Timer, None, of.id().get().into());
         }
         let readied = action.run(pinned, now);
+        window.close();
         if readied.is_some() {
             return readied;
         }

@@ -39,4 +39,5 @@ pub(crate) mod take_global;
 pub(crate) mod timekeeper;
 pub(crate) mod trace_events;
 pub(crate) mod tracing;
+pub(crate) mod windows;
 pub mod yield_now;

@@ -33,6 +33,7 @@ use crate::engine::current::CurrentGoroutine;
 use crate::engine::enqueue::enqueue_next_on;
 use crate::engine::lock_os_thread::ready_locked;
 use crate::engine::sampling;
+use crate::engine::windows::{At, Window};
 #[cfg(not(gmp_loom))]
 use crate::engine::{exchange_stacks::reuse_stack, pick::pick_next, switch::leave};
 use crate::entities::bubble::BubblePointer;
@@ -53,8 +54,9 @@ use crate::record::trace::EventKind;
 /// run and change its stack, even while the commit is still running: see the safety section of [`ready`]. Blocks; not
 /// callable from interrupts.
 ///
-/// A commit must not panic, because it runs on the stack of another G or of g0. If it does, the program ends with a
-/// fatal error.
+/// The commit runs on the stack of another G or of g0, so it is no code of a G. It must not panic, block, yield or
+/// spawn, and it must drop every guard that turns preemption off or forbids waits. Otherwise the program ends with a
+/// fatal error, which names the G.
 ///
 /// # Panics
 ///
@@ -63,7 +65,40 @@ use crate::record::trace::EventKind;
 #[inline]
 #[track_caller]
 pub fn park<Plat: Platform>(reason: WaitReason, commit: impl FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>) -> bool) {
+    let commit = move |pinned: &Pinned<Plat>, me| run_commit(pinned, me, commit);
     drop(park_with(CurrentGoroutine::new(), reason, commit));
+}
+
+/// Runs `commit`, a commit of the program, for `me`. Then checks what it has left behind, because the M would pass this
+/// on to the next G.
+///
+/// Until the commit has ended, no G is the current one, even if the commit runs on the stack of the next G. So an
+/// operation that only a G may perform is refused, and is not performed in the name of the next G.
+#[inline]
+fn run_commit<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    me: &'static Goroutine<Plat>,
+    commit: impl FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>) -> bool,
+) -> bool {
+    let machine = pinned.machine();
+    let next = machine.current_goroutine();
+    machine.set_current(None);
+    machine.set_committing(Some(me));
+    let waits = commit(pinned, me);
+    if !Plat::is_pinned_once() || machine.are_waits_forbidden() {
+        refuse_what_is_left::<Plat>();
+    }
+    machine.set_committing(None);
+    machine.set_current(next);
+    waits
+}
+
+/// Panics, because a commit has left a pin, a lock or a section behind. The panic ends the program, as every panic of a
+/// commit does.
+#[cold]
+#[inline(never)]
+fn refuse_what_is_left<Plat: Platform>() -> ! {
+    Plat::misuse(format_args!("the commit of a park left a pin, a lock or a section behind in which no G may wait"))
 }
 
 /// Like [`park`], for a caller that is pinned exactly once. The caller is also pinned when this function returns.
@@ -76,6 +111,7 @@ pub(crate) fn park_with<'a, Plat: Platform>(
 ) -> Pinned<Plat> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
     let wait = wait.into();
+    let window = Window::<Plat>::open(At::Park);
     processor.counters.parks.add(1);
     me.set_wait_location(WaitLocation::here());
     me.set_waiting(wait.reason(), processor.sampler.parked_status(), processor.clock());
@@ -92,6 +128,8 @@ pub(crate) fn park_with<'a, Plat: Platform>(
         }
     };
     #[cfg(gmp_loom)]
+    window.close();
+    #[cfg(gmp_loom)]
     return crate::engine::loom_wait::leave(CurrentGoroutine { pinned, machine, processor, me }, commit);
     #[cfg(not(gmp_loom))]
     {
@@ -102,6 +140,7 @@ pub(crate) fn park_with<'a, Plat: Platform>(
         if let Some(next) = next {
             reuse_stack(processor, next);
         }
+        window.close();
         leave(pinned, machine, me, next, commit)
     }
 }

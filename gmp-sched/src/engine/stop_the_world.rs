@@ -30,6 +30,7 @@ use crate::base::points::Site;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::idle::Assignment;
 use crate::engine::park::{park_with, ready_pinned};
+use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::WaitReason;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
@@ -69,6 +70,7 @@ impl<Plat: Platform> StopRight<Plat> {
     pub(crate) fn stop(self, reason: StopReason) -> WorldStopped<Plat> {
         let pinned = Pinned::<Plat>::of_scheduler();
         let start = Plat::now();
+        let window = Window::<Plat>::open(At::WorldStop);
         self.scheduler.stop(&pinned);
         let took = Plat::now() - start;
         let mut queue = self.scheduler.world.queue.lock();
@@ -81,6 +83,7 @@ impl<Plat: Platform> StopRight<Plat> {
         let machine = pinned.machine();
         machine.held_processor().tracer.note::<Plat>(EventKind::WorldStop, Some(machine.running_goroutine().id()), 0);
         machine.forbid_waits();
+        window.close();
         WorldStopped { right: self, pinned }
     }
 }
@@ -145,10 +148,12 @@ pub fn stop_the_world<Plat: Platform>(reason: StopReason) -> WorldStopped<Plat> 
 impl<Plat: Platform> Drop for WorldStopped<Plat> {
     /// Starts the world again. Go: `startTheWorld`.
     fn drop(&mut self) {
+        let window = Window::<Plat>::open(At::WorldStart);
         let machine = self.pinned.machine();
         machine.held_processor().tracer.note::<Plat>(EventKind::WorldStart, Some(machine.running_goroutine().id()), 0);
         machine.allow_waits();
         self.right.scheduler.start_again(&self.pinned);
+        window.close();
     }
 }
 

@@ -7,11 +7,11 @@
 //! G is known (see `pick`) goes directly to that G.
 
 use core::hint::cold_path;
-use core::marker::PhantomData;
 use core::mem::{self, ManuallyDrop};
 
 use crate::context::{self, SavedContext, Transfer, Word};
 use crate::engine::exchange_stacks::reuse_stack;
+use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
@@ -87,22 +87,11 @@ pub(crate) fn arrive<Plat: Platform>(transfer: Transfer) -> Pinned<Plat> {
     #[expect(unsafe_code, reason = "turns a word of a transfer back into what it was made from")]
     // SAFETY: `pack` made the word from a `&'static Goroutine<Plat>` of the same platform, and Gs are never freed.
     let subject = unsafe { &*core::ptr::with_exposed_provenance::<Goroutine<Plat>>(transfer.subject) };
-    let no_unwinding = NoUnwinding::<Plat>(PhantomData);
+    let window = Window::<Plat>::open(At::Commit);
     // The near side pinned this M, and the far side unpins it when it drops the returned value.
     let pinned = function(Pinned::assume(), subject, transfer.argument);
-    mem::forget(no_unwinding);
+    window.close();
     pinned
-}
-
-/// Ends the program if a commit unwinds. Otherwise the unwinding would destroy the frames of an unrelated G, because
-/// the commit runs on the stack of that G. Also, the G that was left might never run again.
-struct NoUnwinding<Plat: Platform>(PhantomData<Plat>);
-
-impl<Plat: Platform> Drop for NoUnwinding<Plat> {
-    fn drop(&mut self) {
-        let machine = Plat::current_machine().expect("a commit runs on an M");
-        Plat::fatal(machine.scheduler(), format_args!("the commit of a park panicked"));
-    }
 }
 
 /// Saves the context in `save` and resumes `to`. Returns when another switch resumes `save`, with the transfer of that
@@ -150,8 +139,11 @@ pub(crate) fn leave<Plat: Platform>(
     commit: impl FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>),
 ) -> Pinned<Plat> {
     let commit = ManuallyDrop::new(commit);
+    let window = Window::<Plat>::open(At::Switch);
     let to = set_running(machine, me, next);
-    arrive(switch(pinned, &me.context, to, pack(me, &commit)))
+    let transfer = pack(me, &commit);
+    window.close();
+    arrive(switch(pinned, &me.context, to, transfer))
 }
 
 /// Like [`leave`], for a G that ends. The context of this G is not saved. `next` may begin to run on the stack of `me`,
@@ -166,8 +158,10 @@ pub(crate) fn leave_forever<Plat: Platform, F: FnOnce(&Pinned<Plat>, &'static Go
 ) -> ! {
     const { assert!(fits_register::<F>(), "the commit would be on a stack that is not the G's any more") }
     let commit = ManuallyDrop::new(commit);
+    let window = Window::<Plat>::open(At::Switch);
     let to = set_running(machine, me, next);
     debug_assert_pinned_once::<Plat>();
+    window.close();
     // The far side releases this pin.
     mem::forget(pinned);
     #[expect(unsafe_code, reason = "the context switch")]

@@ -44,6 +44,7 @@ use crate::engine::current::CurrentGoroutine;
 use crate::engine::preempt::{give_way, gives_way_to_others};
 use crate::engine::switch::leave;
 use crate::engine::syscall_return::{has_to_stop, requeue_to_displace, requeue_without_processor, take_processor_back};
+use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor_status::ProcessorStatus;
@@ -151,6 +152,7 @@ pub(crate) struct Syscall<Plat: Platform> {
 #[track_caller]
 pub(crate) fn enter_syscall<Plat: Platform>() -> Syscall<Plat> {
     let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<Plat>::new();
+    let window = Window::<Plat>::open(At::SyscallEntry);
     me.set_status(Status::Syscall);
     processor.tracer.note_with::<Plat>(EventKind::SyscallEnter, || (Some(me.id()), 0));
     let tick = processor.syscall_tick.load(Ordering::Relaxed);
@@ -161,6 +163,7 @@ pub(crate) fn enter_syscall<Plat: Platform>() -> Syscall<Plat> {
     // From here on sysmon, or the M that stops the world, may claim the P by its status word. The timekeeper need not
     // learn of the timers of this P now; see `timekeeper`.
     processor.status.set(ProcessorStatus::Syscall);
+    window.close();
     drop(pinned);
     Syscall { machine, me, requeue: requeue_without_processor, _here: PhantomData }
 }
@@ -172,12 +175,14 @@ pub(crate) fn enter_blocking<Plat: Platform>() -> Result<(Syscall<Plat>, Pinned<
     let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<Plat>::new();
     let scheduler = machine.scheduler();
     scheduler.secure_successor()?;
+    let window = Window::<Plat>::open(At::SyscallEntry);
     me.set_status(Status::Syscall);
     machine.old_processor.store(Some(processor), Ordering::Relaxed);
     machine.set_processor(None);
     processor.counters.handoffs.add(1);
     processor.tracer.note::<Plat>(EventKind::HandOff, Some(me.id()), 0);
     scheduler.hand_off(processor);
+    window.close();
     Ok((Syscall { machine, me, requeue: requeue_to_displace, _here: PhantomData }, pinned))
 }
 
@@ -193,6 +198,7 @@ impl<Plat: Platform> Syscall<Plat> {
         let Self { machine, me, requeue, .. } = *self;
         // The call may have begun a section that forbids waits and has not ended yet. The G then stays on this M.
         let has_to_stay = !Plat::COUNTS_PINS && machine.are_waits_forbidden();
+        let window = Window::<Plat>::open(At::SyscallExit);
         let Some(processor) = take_processor_back(&pinned, machine, me) else {
             // The M got no P, so the G is enqueued. Go: `exitsyscallNoP`.
             if has_to_stay {
@@ -200,8 +206,10 @@ impl<Plat: Platform> Syscall<Plat> {
             }
             Plat::may_migrate();
             drop(leave(pinned, machine, me, None, requeue));
+            window.close();
             return;
         };
+        window.close();
         let scheduler = machine.scheduler();
         // If preemption was requested during the call, the G could not give way until now.
         if (has_to_stop(scheduler) || gives_way_to_others(scheduler, processor)) && !has_to_stay {

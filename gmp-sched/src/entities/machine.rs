@@ -38,6 +38,8 @@ pub struct Machine<Plat: Platform> {
     /// How many times waits are forbidden for the G that runs on this M: once for each section of code in which it must
     /// not wait, and once for a stop of the world. See [`forbid_waits`](Self::forbid_waits).
     forbids_waits: AtomicU32,
+    /// The G whose [`park`](crate::engine::park::park) runs its commit on this M now, if that commit is a program's.
+    committing: AtomicRef<Goroutine<Plat>>,
     /// The P that was assigned to this M, until the M takes that P. Go: `nextp`.
     pub(crate) assigned_processor: AtomicRef<Processor<Plat>>,
     /// The P that this M gave up for the current stop of the world. Go stores the opposite direction: `p.oldm`.
@@ -78,6 +80,7 @@ impl<Plat: Platform> Machine<Plat> {
             current: AtomicRef::none(),
             processor: AtomicRef::none(),
             forbids_waits: AtomicU32::new(0),
+            committing: AtomicRef::none(),
             assigned_processor: AtomicRef::none(),
             stopped_processor: AtomicRef::none(),
             old_processor: AtomicRef::none(),
@@ -120,6 +123,19 @@ impl<Plat: Platform> Machine<Plat> {
     #[inline(always)]
     pub(crate) fn are_waits_forbidden(&self) -> bool {
         self.forbids_waits.load(Ordering::Relaxed) != 0
+    }
+
+    /// The G whose [`park`](crate::engine::park::park) runs its commit on this M now, if that commit is a program's. A
+    /// panic or an exception here is then the fault of the program.
+    #[must_use]
+    pub fn committing(&self) -> Option<&'static Goroutine<Plat>> {
+        self.committing.load(Ordering::Relaxed)
+    }
+
+    /// Sets what [`committing`](Self::committing) returns.
+    #[inline(always)]
+    pub(crate) fn set_committing(&self, goroutine: Option<&'static Goroutine<Plat>>) {
+        self.committing.store(goroutine, Ordering::Relaxed);
     }
 
     /// The status of a parked G that this M may ready without further checks: see the field `unsampled`.
@@ -173,7 +189,16 @@ impl<Plat: Platform> Machine<Plat> {
     pub(crate) fn running_goroutine(&self) -> &'static Goroutine<Plat> {
         match self.current_goroutine() {
             Some(goroutine) => goroutine,
-            None => Plat::misuse(format_args!("called on g0: only a G may do this")),
+            None => Plat::misuse(format_args!("{}", self.why_no_goroutine())),
+        }
+    }
+
+    /// Says why no G runs on this M, for the message of a panic.
+    #[cold]
+    pub(crate) fn why_no_goroutine(&self) -> &'static str {
+        match self.committing() {
+            Some(_) => "called by the commit of a park: only a G may do this",
+            None => "called on g0: only a G may do this",
         }
     }
 
@@ -238,6 +263,7 @@ impl<Plat: Platform> Machine<Plat> {
         self.spinning.store(false, Ordering::Relaxed);
         self.will_poll.store(false, Ordering::Relaxed);
         self.forbids_waits.store(0, Ordering::Relaxed);
+        self.committing.store(None, Ordering::Relaxed);
         self.locked.waits.store(false, Ordering::Relaxed);
     }
 

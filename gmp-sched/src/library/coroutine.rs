@@ -33,6 +33,7 @@ use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_with, ready_pinned};
 use crate::engine::pick::may_skip_pick;
 use crate::engine::switch::leave;
+use crate::engine::windows::{At, Window};
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{Goroutine, WaitLocation, WaitReason};
 use crate::entities::machine::Machine;
@@ -227,7 +228,7 @@ impl<T: Send + 'static, Plat: Platform> Drop for Pull<T, Plat> {
         if self.inner.is_none() {
             return;
         }
-        if CurrentGoroutine::<Plat>::may_block() {
+        if CurrentGoroutine::<Plat>::if_may_block().is_some() {
             // The coroutine's panic or exit is not propagated, because this drop may be part of an unwinding, and must
             // not start another one.
             let _ = self.run_to_end();
@@ -279,8 +280,10 @@ impl<T: Send + 'static, Plat: Platform> Yielder<T, Plat> {
         }
         // `new` panics if the caller may not block. At this point nothing has changed yet.
         let caller = CurrentGoroutine::<Plat>::new();
+        let window = Window::<Plat>::open(At::Coroutine);
         let outer = self.shared.store_value(caller.me, value);
         switch_to(caller, outer);
+        window.close();
         !self.is_stopped()
     }
 
@@ -305,8 +308,10 @@ impl<T, Plat: Platform> Shared<T, Plat> {
     fn resume(&self, inner: &JoinHandle<(), Plat>) {
         // `new` panics if the caller may not block. At this point nothing has changed yet.
         let caller = CurrentGoroutine::<Plat>::new();
+        let window = Window::<Plat>::open(At::Coroutine);
         self.register_outer(caller.me, inner);
         switch_to(caller, inner.goroutine());
+        window.close();
     }
 
     /// Registers `me`, the calling G, as the outer G. The caller is about to switch to the inner G, which resumes `me`

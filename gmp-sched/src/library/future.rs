@@ -8,7 +8,8 @@ use core::task::{Context, Poll, Waker};
 
 use crate::base::atomic::{AtomicU8, Ordering};
 use crate::base::points::Site;
-use crate::engine::park::{park, ready_pinned};
+use crate::engine::current::CurrentGoroutine;
+use crate::engine::park::{park_with, ready_pinned};
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::platform::{Pinned, Platform};
@@ -84,7 +85,7 @@ impl<Plat: Platform> Cell<Plat> {
     /// Parks the calling G, the owner of this cell, unless the waker has been called since the last poll.
     #[cfg_attr(feature = "std", track_caller)]
     fn wait(&self) {
-        park::<Plat>(WaitReason::Future, |_, _| self.commit());
+        drop(park_with(CurrentGoroutine::<Plat>::new(), WaitReason::Future, |_, _| self.commit()));
         self.resumed();
     }
 

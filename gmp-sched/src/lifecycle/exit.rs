@@ -70,14 +70,16 @@ pub(crate) fn exit_body<Plat: Platform>() -> ! {
 /// Only children of the G's scopes borrow from the frames on its stack. No frame on the stack belongs to code, such as
 /// `std::thread::scope`, that must not be left before another flow of control has ended.
 ///
+/// If the caller may not end here, because it is pinned or in a section that forbids waits, the program ends.
+///
 /// # Panics
 ///
-/// The caller is pinned or is not a G with a P.
+/// The caller is not a G.
 #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
 #[track_caller]
 pub unsafe fn abandon<Plat: Platform>(reason: JoinError) -> ! {
     deferred::run_all::<Plat>();
-    let caller = CurrentGoroutine::<Plat>::new();
+    let caller = CurrentGoroutine::<Plat>::to_end();
     // The G is counted before its joiner is readied, so that the joiner finds it in the counters.
     caller.processor.counters.abandoned.add(1);
     closure::fail_with(&caller.pinned, caller.me, reason);

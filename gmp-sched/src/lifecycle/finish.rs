@@ -9,6 +9,7 @@ use crate::engine::park::{make_runnable_by, ready_pinned};
 use crate::engine::pick::{pick_next, would_pick_readied};
 use crate::engine::sampling;
 use crate::engine::switch::leave_forever;
+use crate::engine::windows::{At, Window};
 use crate::entities::bubble::BubblePointer;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::status::Status;
@@ -33,9 +34,8 @@ pub(crate) enum StackUse {
 /// If the closure of the G (`panicked`) or `drop_result` has panicked, and no join handle reports this panic, the scope
 /// of the G reports it. If the G has no scope, this panic ends the program.
 ///
-/// # Panics
-///
-/// The caller has stopped the world, or is pinned.
+/// If the caller may not end, because it is pinned, has stopped the world or is in a section that forbids waits, ends
+/// the program.
 #[inline(always)]
 pub(crate) fn finish<Plat: Platform>(
     me: &'static Goroutine<Plat>,
@@ -44,20 +44,23 @@ pub(crate) fn finish<Plat: Platform>(
     drop_result: Option<impl FnOnce(&'static Goroutine<Plat>)>,
     scope: Option<&Children<Plat>>,
 ) -> ! {
-    // If the caller may not end, this panics before the result is published.
-    let mut caller = CurrentGoroutine::new();
+    // If the caller may not end, this ends the program before the result is published.
+    let mut caller = CurrentGoroutine::to_end();
     let mut is_unreported = false;
     match finished(me) {
         Finished::Attached => {}
         Finished::Awaited(joiner) => {
+            let window = Window::<Plat>::open(At::Wakeup);
             if let Some(joiner) = make_runnable_by(&caller, joiner) {
                 let CurrentGoroutine { machine, processor, .. } = caller;
                 // If the G is in a scope or a bubble, it first has to leave it, and may ready another G when it does.
                 if scope.is_none() && me.bubble().is_none() && would_pick_readied(processor) {
+                    window.close();
                     end_and_switch_to_joiner(caller, joiner);
                 }
                 put_next(machine, processor, joiner);
             }
+            window.close();
         }
         Finished::Detached => {
             if let Some(drop_result) = drop_result {
@@ -69,7 +72,7 @@ pub(crate) fn finish<Plat: Platform>(
                 };
                 is_unreported = report(panicked);
                 is_unreported |= report(Plat::run_body(|| drop_result(me)).is_err_and(|error| error.is_failure()));
-                caller = CurrentGoroutine::new();
+                caller = CurrentGoroutine::to_end();
             }
         }
     }
@@ -95,6 +98,7 @@ pub(crate) fn end<Plat: Platform>(
     commit: impl FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>),
 ) -> ! {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
+    let window = Window::<Plat>::open(At::End);
     processor.counters.finished.add(1);
     if let Some(bubble) = me.bubble() {
         leave_bubble(&pinned, me, bubble);
@@ -109,6 +113,7 @@ pub(crate) fn end<Plat: Platform>(
         // A locked G always leaves for g0.
         None => machine.unlock(),
     }
+    window.close();
     leave_forever(pinned, machine, me, next, commit)
 }
 
@@ -116,11 +121,13 @@ pub(crate) fn end<Plat: Platform>(
 #[inline(always)]
 fn end_and_switch_to_joiner<Plat: Platform>(caller: CurrentGoroutine<Plat>, joiner: &'static Goroutine<Plat>) -> ! {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
+    let window = Window::<Plat>::open(At::End);
     processor.counters.finished.add(1);
     if sampling::is_exact(processor) {
         processor.tracer.note::<Plat>(EventKind::End, Some(me.id()), 0);
     }
     switches_to_joiner(me);
+    window.close();
     leave_forever(pinned, machine, me, Some(joiner), release)
 }
 

@@ -4,7 +4,7 @@ use core::any;
 
 use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
-use crate::engine::current::CurrentProcessor;
+use crate::engine::current::CurrentGoroutine;
 use crate::engine::enqueue::{enqueue_next, put_next};
 use crate::engine::free_slots;
 use crate::engine::sampling;
@@ -28,6 +28,7 @@ pub(crate) const SMALLEST_STACK: usize = 4 * closure::BODY_LIMIT;
 pub(crate) fn new_goroutine<Plat, F, T>(
     machine: &'static Machine<Plat>,
     processor: &'static Processor<Plat>,
+    creator: &'static Goroutine<Plat>,
     goroutine: &'static Goroutine<Plat>,
     end: StackEnd<'_, Plat>,
     body: F,
@@ -38,23 +39,22 @@ where
     T: Send,
 {
     closure::install(end, body, NoScope);
-    let creator = initialize(machine, processor, goroutine);
+    initialize(machine, processor, creator, goroutine);
     make_runnable(machine, processor, creator, goroutine, any::type_name::<F>());
     JoinHandle::new(goroutine)
 }
 
-/// Initializes a G whose closure is installed; returns the calling G, which is its creator.
+/// Initializes a G whose closure is installed. `creator` is the calling G.
 #[inline(always)]
 fn initialize<Plat: Platform>(
     machine: &'static Machine<Plat>,
     processor: &'static Processor<Plat>,
+    creator: &'static Goroutine<Plat>,
     goroutine: &'static Goroutine<Plat>,
-) -> &'static Goroutine<Plat> {
-    let creator = machine.running_goroutine();
+) {
     goroutine.completion.store(ATTACHED, Ordering::Relaxed);
     let id = processor.next_goroutine_id(|| machine.scheduler().take_goroutine_ids());
     goroutine.begin(id, Some(creator.id()));
-    creator
 }
 
 /// Makes a new G runnable and puts it into `runnext`. `creator` is the calling G. `function` is for traces.
@@ -96,13 +96,13 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let CurrentProcessor { pinned, machine, processor } = CurrentProcessor::<Plat>::to_spawn();
+    let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<Plat>::to_spawn();
     let goroutine = free_slots::take(machine, processor)?;
     goroutine.set_name(None);
     closure::install(StackEnd::of(goroutine), body, children);
     children.add(&pinned);
-    let creator = initialize(machine, processor, goroutine);
-    make_runnable(machine, processor, creator, goroutine, any::type_name::<F>());
+    initialize(machine, processor, me, goroutine);
+    make_runnable(machine, processor, me, goroutine, any::type_name::<F>());
     Ok(JoinHandle::new(goroutine))
 }
 
@@ -119,11 +119,11 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<Plat>::to_spawn();
+    let CurrentGoroutine { pinned: _pinned, machine, processor, me } = CurrentGoroutine::<Plat>::to_spawn();
     let goroutine = free_slots::take(machine, processor)?;
     goroutine.set_name(None);
     closure::install(StackEnd::of(goroutine), body, NoScope);
-    initialize(machine, processor, goroutine);
+    initialize(machine, processor, me, goroutine);
     goroutine.set_status(Status::Idle);
     Ok(JoinHandle::new(goroutine))
 }

@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 
 use crate::base::error::OutOfResources;
-use crate::engine::current::CurrentProcessor;
+use crate::engine::current::CurrentGoroutine;
 use crate::engine::free_slots;
 pub use crate::entities::free_list::STACK_SIZE;
 use crate::lifecycle::closure::StackEnd;
@@ -32,11 +32,11 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<Plat>::to_spawn();
+    let CurrentGoroutine { pinned: _pinned, machine, processor, me } = CurrentGoroutine::<Plat>::to_spawn();
     let goroutine = free_slots::take(machine, processor)?;
     goroutine.set_name(None);
     let end = StackEnd::of(goroutine);
-    Ok(new_goroutine(machine, processor, goroutine, end, body))
+    Ok(new_goroutine(machine, processor, me, goroutine, end, body))
 }
 
 /// Runs `body` as a new G. Like [`try_go`], but panics if there is no memory.
@@ -133,14 +133,14 @@ impl<'a, Plat: Platform> Builder<'a, Plat> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<Plat>::to_spawn();
+        let CurrentGoroutine { pinned: _pinned, machine, processor, me } = CurrentGoroutine::<Plat>::to_spawn();
         let goroutine = if self.stack_size == Plat::STACK_SIZE {
             free_slots::take(machine, processor)?
         } else {
             free_slots::take_with_stack(machine.scheduler(), self.stack_size.max(SMALLEST_STACK))?
         };
         goroutine.set_name(self.name);
-        Ok(new_goroutine(machine, processor, goroutine, StackEnd::of(goroutine), body))
+        Ok(new_goroutine(machine, processor, me, goroutine, StackEnd::of(goroutine), body))
     }
 }
 

@@ -49,6 +49,7 @@ extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut l
         let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
         return report(goroutine, registers);
     }
+    exception::end_if_in_commit(Signal::SIGSEGV);
     #[expect(unsafe_code, reason = "passes on what the system passes to a signal handler")]
     // SAFETY: the system has passed both pointers to this handler of SIGSEGV.
     unsafe {

@@ -28,24 +28,27 @@ pub(super) fn install() {
     INSTALLED.call_once(|| {
         let previous = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            if let Some(goroutine) = Native::current_machine().and_then(Machine::current_goroutine) {
-                report(goroutine);
+            let machine = Native::current_machine();
+            if let Some(goroutine) = machine.and_then(Machine::current_goroutine) {
+                report(format_args!("{} panics:", Named(goroutine)));
+            } else if let Some(parks) = machine.and_then(Machine::committing) {
+                report(format_args!("the commit of the park of {} panics:", Named(parks)));
             }
             previous(info);
         }));
     });
 }
 
-/// Prints the line that names the panicking G. The line is printed with `eprintln`, so that a test harness can capture
+/// Prints the `line` that names the panicking G. It is printed with `eprintln`, so that a test harness can capture
 /// it. `eprintln` panics if nothing can be written to standard error, for example because the other end of a pipe is
 /// closed. A panic in a hook would end the process. So this function first checks whether standard error is writable.
 #[expect(clippy::print_stderr, reason = "a part of the message of a panic")]
-fn report(goroutine: &Goroutine<Native>) {
+fn report(line: fmt::Arguments<'_>) {
     let stderr = io::stderr();
     let mut output = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
     let is_writable = poll(&mut output, PollTimeout::ZERO).is_ok() && output[0].revents() == Some(PollFlags::POLLOUT);
     if is_writable {
-        std::eprintln!("{} panics:", Named(goroutine));
+        std::eprintln!("{line}");
     }
 }
 

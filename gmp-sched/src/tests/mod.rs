@@ -14,3 +14,4 @@ mod take_global;
 mod try_scope;
 mod wait_queue;
 mod waits;
+mod windows;

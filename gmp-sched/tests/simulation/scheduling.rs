@@ -384,6 +384,24 @@ fn deadlock_is_detected_and_reported() {
     assert!(failure.message.contains("all goroutines are asleep - deadlock!"), "{failure}");
 }
 
+/// The pin would count for the next G, which could not block.
+#[test]
+fn pin_that_a_commit_leaves_behind_ends_the_run() {
+    for with_next in [false, true] {
+        let failure = sim::run(Config { bodies_unwind: true, ..Config::default() }, move || {
+            if with_next {
+                sim::go(|| ()).detach();
+            }
+            park::<Sim>(WaitReason::Parked, |_, _| {
+                std::mem::forget(Pinned::<Sim>::new());
+                true
+            });
+        });
+        let message = failure.unwrap_err().message;
+        assert!(message.starts_with("fatal error: the commit of a park panicked: goroutine 1 parks"), "{message}");
+    }
+}
+
 #[test]
 fn panic_is_reported_with_the_seed() {
     let config = Config { cpus: 2, processors: 2, seed: 5, ..Config::default() };

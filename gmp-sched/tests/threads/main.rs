@@ -5,6 +5,7 @@
 mod device_signals;
 mod due_timers;
 mod entered;
+mod fatal;
 mod misuse;
 mod panics;
 #[cfg(feature = "extras")]

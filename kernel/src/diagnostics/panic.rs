@@ -83,8 +83,23 @@ fn panic(info: &PanicInfo<'_>) -> ! {
             write!(console, "{}", Frames(backtrace.clone()))
         })
     }
+    // A commit runs pinned, and a handler may interrupt it, whose panic would be the kernel's fault.
+    if let Some(parks) = goroutines::committing().filter(|_| percpu::trap_depth() == 0) {
+        let cause = |console: &mut Emergency, _| write_cause(console, InCommit("panic", parks), info);
+        end(STATUS_FATAL, None, Show::Goroutines, cause, |console, _| write!(console, "{}", Frames(backtrace.clone())))
+    }
     let cause = |console: &mut Emergency, cpu| write_cause(console, format_args!("panic on CPU {cpu}"), info);
     end(KERNEL_BROKEN, None, Show::Cpus, cause, |console, _| write!(console, "{}", Frames(backtrace.clone())))
+}
+
+/// Displays that something happened in the commit of a park of this G. The commit is code of the program, and runs on
+/// the stack of another G or of g0.
+struct InCommit<'a>(&'a str, &'a Goroutine<Kernel>);
+
+impl fmt::Display for InCommit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in the commit of the park of goroutine {}", self.0, self.1.id())
+    }
 }
 
 /// Whether this panic, of code that may have preemption or interrupts off, is the fault of the program.
@@ -107,17 +122,29 @@ fn write_cause(console: &mut Emergency, what: impl fmt::Display, info: &PanicInf
 /// Returns the G whose own code has raised the exception that this CPU is handling, or `None` if the cause is in the
 /// kernel or unknown.
 pub(crate) fn faulty(frame: &TrapFrame) -> Option<&'static Goroutine<Kernel>> {
-    match frame.vector() {
-        // Each of these three exceptions may have a cause other than the interrupted instruction.
-        Vector::DOUBLE_FAULT | Vector::MACHINE_CHECK | Vector::NON_MASKABLE => None,
-        _ => goroutines::interrupted_in_user_code(frame),
-    }
+    if is_of_instruction(frame) { goroutines::interrupted_in_user_code(frame) } else { None }
+}
+
+/// Whether the interrupted instruction has raised the exception. Each of the three exceptions that are excluded here may
+/// have another cause.
+fn is_of_instruction(frame: &TrapFrame) -> bool {
+    !matches!(frame.vector(), Vector::DOUBLE_FAULT | Vector::MACHINE_CHECK | Vector::NON_MASKABLE)
 }
 
 /// Stops the kernel because of an exception that cannot be handled. If the exception is the fault of a G's own code,
 /// the program has failed. Otherwise the kernel has failed.
 pub(crate) fn exception(frame: &TrapFrame) -> ! {
     let description = Description::new(frame);
+    let commits = goroutines::committing().filter(|_| percpu::trap_depth() == 1 && is_of_instruction(frame));
+    if let Some(parks) = commits {
+        let cause = |console: &mut Emergency, _| {
+            let place = InCommit("exception", parks);
+            writeln!(console, "{place}: {description}")
+        };
+        end(STATUS_FATAL, Some(frame), Show::Goroutines, cause, |console, _| {
+            write!(console, "{}{}", Registers(frame), Frames(Backtrace::of(frame)))
+        })
+    }
     let goroutine = faulty(frame).map(Goroutine::id);
     let (status, show) = if goroutine.is_some() { (STATUS_FATAL, Show::Goroutines) } else { (EXCEPTION, Show::Cpus) };
     let cause = |console: &mut Emergency, cpu| match goroutine {

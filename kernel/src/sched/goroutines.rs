@@ -38,6 +38,12 @@ pub(crate) fn in_user_code() -> Option<&'static Goroutine<Kernel>> {
     interrupted()
 }
 
+/// Returns the G that parks, if the code of this CPU is the commit of its park, which is the program's. The caller must
+/// not be able to migrate.
+pub(crate) fn committing() -> Option<&'static Goroutine<Kernel>> {
+    Kernel::current_machine().and_then(Machine::committing)
+}
+
 /// Returns the G whose stack is in this slot, or `None` if no G has this slot. Callable from everywhere. Searches the
 /// stacks of all Gs.
 pub(crate) fn owner_of(slot: Slot) -> Option<&'static Goroutine<Kernel>> {

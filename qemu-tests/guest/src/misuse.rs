@@ -1,11 +1,14 @@
 //! Tests that misuse the library. Each misuse must panic, and in these tests a panic ends the machine.
 
-use gmp_sched::goroutine::Status;
+use gmp_sched::goroutine::{Status, WaitReason};
+use gmp_sched::park::park;
 use gmp_sched::platform::Pinned;
 use kernel::percpu::PreemptGuard;
 use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
+
+use crate::provoke;
 
 /// A G must not wait for a mutex with preemption off: during the wait, no other G could run on this CPU, not even the
 /// holder of the mutex. So the call of `lock` panics. This is the program's fault, so the status is 2.
@@ -80,6 +83,52 @@ guest_test!(
     status = 2,
     texts = &["panic at qemu-tests/guest/src/misuse.rs:", "sync: negative WaitGroup counter"]
 );
+
+/// Parks the calling G with a commit that calls `mistake`. On one CPU, the commit runs on the stack of the next G if
+/// `with_next` is set, and otherwise on g0. A mistake of a commit is the program's fault, so the status is 2.
+fn park_with(with_next: bool, mistake: fn()) {
+    if with_next {
+        go(|| ()).detach();
+    }
+    park::<Kernel>(WaitReason::Parked, |_, _| {
+        mistake();
+        true
+    });
+}
+
+/// Defines a test of a mistake in a commit that runs on g0, and one of the same mistake on the next G.
+macro_rules! mistakes_in_a_commit {
+    ($($on_g0:ident, $on_a_g:ident: $mistake:expr => $texts:expr;)*) => {$(
+        fn $on_g0() {
+            park_with(false, $mistake);
+        }
+        guest_test!($on_g0, smp = &[1], status = 2, texts = $texts);
+
+        fn $on_a_g() {
+            park_with(true, $mistake);
+        }
+        guest_test!($on_a_g, smp = &[1], status = 2, texts = $texts);
+    )*};
+}
+
+const BY_COMMIT: &str = "called by the commit of a park: only a G may do this";
+const LEFT: &str = "the commit of a park left a pin, a lock or a section behind in which no G may wait";
+const PANIC: &str = "panic in the commit of the park of goroutine ";
+
+static HELD: InterruptMutex<()> = InterruptMutex::new(());
+
+mistakes_in_a_commit! {
+    commit_on_g0_panics, commit_on_a_g_panics: || panic!("a commit that is wrong") => &["a commit that is wrong", PANIC];
+    commit_on_g0_yields, commit_on_a_g_yields: yield_now => &[BY_COMMIT, PANIC];
+    commit_on_g0_spawns, commit_on_a_g_spawns: || go(|| ()).detach() => &[BY_COMMIT, PANIC];
+    commit_on_g0_parks, commit_on_a_g_parks: || park_with(false, || ()) => &[BY_COMMIT, PANIC];
+    commit_on_g0_leaves_preemption_off, commit_on_a_g_leaves_preemption_off:
+        || core::mem::forget(PreemptGuard::new()) => &[LEFT, PANIC];
+    commit_on_g0_leaves_an_interrupt_mutex, commit_on_a_g_leaves_an_interrupt_mutex:
+        || core::mem::forget(HELD.lock()) => &[LEFT, PANIC];
+    commit_on_g0_overflows, commit_on_a_g_overflows:
+        provoke::stack_overflow => &["exception in the commit of the park of goroutine ", "stack overflow"];
+}
 
 fn too_many_dones() {
     WaitGroup::new().done();

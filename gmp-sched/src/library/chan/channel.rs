@@ -18,6 +18,7 @@ use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::error::OutOfResources;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_with, ready_pinned};
+use crate::engine::windows::{At, Window};
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::wait_reason::WaitFor;
@@ -396,6 +397,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
     fn park(&self, pinned: Pinned<Plat>, held: Held<'_, Plat>, side: Side, slot: *mut T) -> bool {
         let (caller, held) = CurrentGoroutine::holding(pinned, held);
         let me = caller.me;
+        let window = Window::<Plat>::open(At::ChannelQueue);
         me.waiter.prepare(me, WaitGeneration::SOLE, slot.cast());
         self.header.queue(side).push_back(&me.waiter);
         let wait_for = WaitFor::new(self.header.wait_reason(side), &self.header);
@@ -403,6 +405,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
             drop(held);
             true
         }));
+        window.close();
         me.waiter.outcome.load(Ordering::Relaxed) == MOVED
     }
 
@@ -422,11 +425,14 @@ impl<T, Plat: Platform> Channel<T, Plat> {
         }
         let (caller, held) = CurrentGoroutine::holding(pinned, held);
         let me = caller.me;
+        let window = Window::<Plat>::open(At::ChannelQueue);
         let generation = me.open_wait();
         me.waiter.prepare(me, generation, slot.cast());
         self.header.queue(side).push_back(&me.waiter);
         let wait_for = WaitFor::new(self.header.wait_reason(side), &self.header);
-        if wait_until(caller, wait_for, generation, limit, || drop(held)).is_none() {
+        let waker = wait_until(caller, wait_for, generation, limit, || drop(held));
+        window.close();
+        if waker.is_none() {
             // The timer or the context claimed the wait generation, so no other G accesses `slot` any more.
             let pinned = Pinned::of_scheduler();
             self.header.lock(&pinned).remove(side, &me.waiter);
@@ -466,8 +472,10 @@ pub(crate) fn unlock_and_ready<Plat: Platform>(
     held: Held<'_, Plat>,
     waiting: Option<&'static Goroutine<Plat>>,
 ) {
+    let window = Window::<Plat>::open(At::Wakeup);
     drop(held);
     if let Some(goroutine) = waiting {
         ready_pinned(pinned, goroutine);
     }
+    window.close();
 }

@@ -66,6 +66,7 @@ pub use source::{Source, recv};
 use crate::base::atomic::Ordering;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_with, ready_pinned};
+use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::wait_reason::{Awaited, WaitFor};
 use crate::library::chan::Attempt;
@@ -310,8 +311,10 @@ where
     C: AsRef<[Case<'a, Plat>]> + AsMut<[Case<'a, Plat>]> + ?Sized,
 {
     let caller = CurrentGoroutine::of(pinned);
+    let window = Window::<Plat>::open(At::SelectQueues);
     let generation = caller.me.open_wait();
     if cases.as_ref().is_empty() || !enter_all(&caller.pinned, caller.me, generation, cases.as_mut()) {
+        window.close();
         return with_all_locks(caller.pinned, cases.as_mut(), Choice::Random, Patience::Full)
             .expect("nothing else ends this wait");
     }
@@ -322,6 +325,7 @@ where
         unlock_each(cases.as_ref());
         true
     });
+    window.close();
     leave_queues(&pinned, cases.as_ref(), me.woken_by.load(Ordering::Relaxed)).expect("one of them is the waker")
 }
 
@@ -394,6 +398,7 @@ fn park<Plat: Platform>(
 ) -> Option<usize> {
     let (caller, kept) = CurrentGoroutine::holding(pinned, Kept { cases, locked });
     mem::forget(kept);
+    let window = Window::<Plat>::open(At::SelectQueues);
     let generation = caller.me.open_wait();
     enter_in_order(cases, locked, choice, caller.me, generation);
     // Without cases and without a limit, nothing can end the wait.
@@ -419,6 +424,7 @@ fn park<Plat: Platform>(
             (Pinned::of_scheduler(), waker)
         }
     };
+    window.close();
     leave_queues(&pinned, cases_shared, waker)
 }
 

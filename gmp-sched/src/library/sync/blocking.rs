@@ -6,6 +6,7 @@ use crate::base::atomic::Ordering;
 use crate::engine::current::CurrentGoroutine;
 #[cfg(not(gmp_loom))]
 use crate::engine::park::park_with;
+use crate::engine::windows::{At, Window};
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{WaitGeneration, WaitReason};
 use crate::entities::wait_reason::{Awaited, WaitFor};
@@ -70,6 +71,7 @@ impl<'a, Plat: Platform> Blocking<'a, Plat> {
     ) -> Option<usize> {
         let Self { caller, wait_for, limit } = self;
         let me = caller.me;
+        let window = Window::<Plat>::open(At::WaitQueue);
         let generation = if limit.is_some() { me.open_wait() } else { WaitGeneration::SOLE };
         me.waiter.prepare(me, generation, ptr::null_mut());
         me.waiter.outcome.store(note, Ordering::Relaxed);
@@ -82,16 +84,20 @@ impl<'a, Plat: Platform> Blocking<'a, Plat> {
             crate::engine::loom_wait::wait(me, || drop(guard));
         }
         #[cfg(not(gmp_loom))]
-        {
-            match limit {
-                None => drop(park_with(caller, wait_for, |_, _| {
+        let is_ended_by_limit = match limit {
+            None => {
+                drop(park_with(caller, wait_for, |_, _| {
                     drop(guard);
                     true
-                })),
-                Some(limit) => {
-                    wait_until(caller, wait_for, generation, *limit, || drop(guard))?;
-                }
+                }));
+                false
             }
+            Some(limit) => wait_until(caller, wait_for, generation, *limit, || drop(guard)).is_none(),
+        };
+        window.close();
+        #[cfg(not(gmp_loom))]
+        if is_ended_by_limit {
+            return None;
         }
         Some(me.waiter.outcome.load(Ordering::Relaxed))
     }
@@ -100,6 +106,7 @@ impl<'a, Plat: Platform> Blocking<'a, Plat> {
 /// Readies the G of `waiter`. The caller has ended the wait of that G.
 #[inline]
 pub(super) fn ready<Plat: Platform>(waiter: &'static Waiter<Plat>, pinned: &Pinned<Plat>) {
+    let window = Window::<Plat>::open(At::Wakeup);
     #[cfg(not(gmp_loom))]
     waiter.ready(pinned);
     #[cfg(gmp_loom)]
@@ -107,6 +114,7 @@ pub(super) fn ready<Plat: Platform>(waiter: &'static Waiter<Plat>, pinned: &Pinn
         let _ = pinned;
         assert!(crate::engine::loom_wait::ready(waiter.goroutine()), "readied a G that does not wait");
     }
+    window.close();
 }
 
 /// The waiter of the calling G.
@@ -190,6 +198,7 @@ impl<Plat: Platform> WakeList<Plat> {
     #[inline]
     fn ready_each(self, pinned: &Pinned<Plat>, mut inspect: impl FnMut(&'static Waiter<Plat>)) {
         let Some(first) = self.first else { return };
+        let window = Window::<Plat>::open(At::Wakeup);
         inspect(first);
         ready(first, pinned);
         while let Some(waiter) = self.others.front() {
@@ -198,5 +207,6 @@ impl<Plat: Platform> WakeList<Plat> {
             inspect(waiter);
             ready(waiter, pinned);
         }
+        window.close();
     }
 }

@@ -10,6 +10,7 @@ use super::mutex::MutexGuard;
 use crate::base::instant::Instant;
 use crate::base::spin_lock::Lock;
 use crate::base::under_loom::const_fn;
+use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::WaitReason;
 use crate::entities::waiter::Waiter;
 use crate::library::limit::Limit;
@@ -242,8 +243,8 @@ impl<Plat: Platform> Condvar<Plat> {
         limit: Option<&Limit<'_, Plat>>,
     ) -> bool {
         // SAFETY: the mutex is unlocked below while this function borrows `guard`, so nothing accesses the value
-        // through the guard meanwhile. The mutex is locked again before this function returns. A panic can happen
-        // only before the unlock.
+        // through the guard meanwhile. The mutex is locked again before this function returns. It unwinds only before
+        // the unlock: the window `Relock` ends the program if a panic comes later.
         let mutex = unsafe { MutexGuard::mutex(guard).raw() };
         let blocking = Blocking::<Plat>::new(WaitReason::CondvarWait, limit);
         let mut state = self.state.lock();
@@ -260,6 +261,7 @@ impl<Plat: Platform> Condvar<Plat> {
         // This G holds the queue's lock. It queues itself and then unlocks the mutex. Now another G can lock the mutex
         // and notify. But to notify, that G needs the queue's lock, which the far side releases only when this G is
         // queued and parked. So no notification is lost.
+        let window = Window::<Plat>::open(At::Relock);
         let notified = blocking.wait(leaving, 0, |leaving, waiter| {
             leaving.state.as_mut().expect("until it is dropped").queue.push_back(waiter);
             leaving.next = mutex.release_for();
@@ -269,6 +271,7 @@ impl<Plat: Platform> Condvar<Plat> {
             self.state.lock().queue.remove(my_waiter(&pinned));
         }
         mutex.acquire(WaitReason::MutexLock, None);
+        window.close();
         notified.is_some()
     }
 }

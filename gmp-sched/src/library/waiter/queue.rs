@@ -7,6 +7,7 @@ use core::ptr;
 use crate::base::atomic::Ordering;
 use crate::base::reference::AtomicRef;
 use crate::base::under_loom::const_fn;
+use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::waiter::Waiter;
 use crate::platform::{Pinned, Platform};
@@ -208,7 +209,9 @@ impl<Plat: Platform> Woken<Plat> {
     #[inline]
     pub(crate) fn ready_all(self, pinned: &Pinned<Plat>) {
         if self.last.is_some() {
+            let window = Window::<Plat>::open(At::Wakeup);
             self.for_each(|waiter| waiter.ready(pinned));
+            window.close();
         }
     }
 

@@ -40,6 +40,7 @@ use super::{Native, current, stack};
 use crate::base::id::GoroutineId;
 use crate::context::diverted::{MODES, RED_ZONE};
 use crate::entities::goroutine::Goroutine;
+use crate::entities::machine::Machine;
 
 pub use description::Exception;
 
@@ -69,10 +70,21 @@ pub(super) fn set_handler(signal: Signal, handler: Handler) -> SigAction {
 extern "C" fn handle_other(number: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let own = OTHERS.iter().find(|(signal, _)| *signal as libc::c_int == number);
     let Some((signal, previous)) = own else { return };
+    end_if_in_commit(*signal);
     // SAFETY: the system has passed both pointers to this handler, and `handle_other` is the handler of this signal.
     unsafe {
         handle(*signal, previous.get(), handle_other, info, context);
     }
+}
+
+/// If the interrupted code is the commit of a park, ends the process. The commit runs on the stack of another G or of
+/// g0, so no G can be diverted to report its exception or the overflow of its stack.
+pub(super) fn end_if_in_commit(signal: Signal) {
+    let Some(parks) = current::get().and_then(Machine::committing) else { return };
+    let what = if signal == Signal::SIGSEGV { "stack overflow or invalid memory access" } else { "exception" };
+    let _ = writeln!(Unbuffered, "fatal error: {what} ({signal}) in the commit of a park: {} parks", Named(parks));
+    // SAFETY: `_exit` is async-signal-safe.
+    unsafe { libc::_exit(2) }
 }
 
 /// Handles a signal of an exception that is not the overflow of a stack. `previous` is the action that the signal had

@@ -186,6 +186,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a send enters the queue before it is known that its G may wait",
         "        let (caller, held) = CurrentGoroutine::holding(pinned, held);
         let me = caller.me;
+        let window = Window::<Plat>::open(At::ChannelQueue);
         me.waiter.prepare(me, WaitGeneration::SOLE, slot.cast());
         self.header.queue(side).push_back(&me.waiter);
         let wait_for",
@@ -193,14 +194,43 @@ pub(super) const MUTANTS: &[Mutant] = &[
         me.waiter.prepare(me, WaitGeneration::SOLE, slot.cast());
         self.header.queue(side).push_back(&me.waiter);
         let (caller, held) = CurrentGoroutine::holding(pinned, held);
+        let window = Window::<Plat>::open(At::ChannelQueue);
         let wait_for",
         Model("channel::sender_that_may_not_block_panics_without_lock_waiter_and_value"),
     ),
     mutant(
-        "engine/switch.rs",
+        "engine/windows.rs",
+        "a panic unwinds out of a window",
+        "            (at, _) => Plat::fatal(scheduler, format_args!(\"a panic in the window {at:?} of the scheduler\")),",
+        "            (_, _) => {}",
+        Properties("windows::panic_at_either_end_of_a_window_ends_the_program_there"),
+    ),
+    mutant(
+        "engine/windows.rs",
         "a commit that panics unwinds the G on whose stack it runs",
-        "        Plat::fatal(machine.scheduler(), format_args!(\"the commit of a park panicked\"));",
-        "        let _ = machine;",
-        Test("threads/misuse/commits", "panic_in_a_commit_ends_the_program_with_a_message"),
+        "                Plat::fatal(scheduler, format_args!(\"the commit of a park panicked: goroutine {} parks\", parks.id()))",
+        "                let _ = parks;",
+        Test("threads/fatal", "mistake_ends_the_process_with_a_message_and_status_2"),
+    ),
+    mutant(
+        "engine/park.rs",
+        "a commit may leave a section behind for the next G",
+        "    if !Plat::is_pinned_once() || machine.are_waits_forbidden() {",
+        "    if false {",
+        Test("threads/fatal", "mistake_ends_the_process_with_a_message_and_status_2"),
+    ),
+    mutant(
+        "engine/park.rs",
+        "a commit acts in the name of the next G",
+        "    machine.set_current(None);",
+        "    machine.set_current(next);",
+        Test("threads/fatal", "mistake_ends_the_process_with_a_message_and_status_2"),
+    ),
+    mutant(
+        "engine/tracing.rs",
+        "the number of Ps may change between two loads while a trace in shared memory starts",
+        "        let unit = rest.len() / tracers.clone().map(|(track, _)| weight(track)).sum::<usize>();",
+        "        let unit = rest.len() / self.tracers_in_use().map(|(track, _)| weight(track)).sum::<usize>();",
+        Test("simulation/traced", "trace_in_shared_memory_starts_while_the_number_of_ps_changes"),
     ),
 ];

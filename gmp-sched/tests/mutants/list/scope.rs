@@ -21,23 +21,23 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "lifecycle/new_goroutine.rs",
         "a child is counted after it can run",
         "    children.add(&pinned);
-    let creator = initialize(machine, processor, goroutine);
-    make_runnable(machine, processor, creator, goroutine, any::type_name::<F>());",
-        "    let creator = initialize(machine, processor, goroutine);
-    make_runnable(machine, processor, creator, goroutine, any::type_name::<F>());
+    initialize(machine, processor, me, goroutine);
+    make_runnable(machine, processor, me, goroutine, any::type_name::<F>());",
+        "    initialize(machine, processor, me, goroutine);
+    make_runnable(machine, processor, me, goroutine, any::type_name::<F>());
     children.add(&pinned);",
         Model("scope::child_is_counted"),
     ),
     mutant(
         "lifecycle/new_goroutine.rs",
         "a child is counted before its spawn can panic",
-        "    let CurrentProcessor { pinned, machine, processor } = CurrentProcessor::<Plat>::to_spawn();
+        "    let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<Plat>::to_spawn();
     let goroutine = free_slots::take(machine, processor)?;
     goroutine.set_name(None);
     closure::install(StackEnd::of(goroutine), body, children);
     children.add(&pinned);",
         "    children.add(&Pinned::of_scheduler());
-    let CurrentProcessor { pinned: _pinned, machine, processor } = CurrentProcessor::<Plat>::new();
+    let CurrentGoroutine { pinned: _pinned, machine, processor, me } = CurrentGoroutine::<Plat>::to_spawn();
     let goroutine = free_slots::take(machine, processor)?;
     goroutine.set_name(None);
     closure::install(StackEnd::of(goroutine), body, children);",

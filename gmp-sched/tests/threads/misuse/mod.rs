@@ -6,5 +6,4 @@ mod blocking;
 #[cfg(all(feature = "extras", feature = "synctest"))]
 mod callers;
 mod channels;
-mod commits;
 mod selects;
