@@ -53,6 +53,7 @@ use crate::base::points::Site;
 use crate::engine::arm_timers::WaitEnd;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::park_with;
+use crate::engine::preempt::before_wait;
 use crate::engine::sleep::now;
 use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::{Goroutine, WaitGeneration, WaitReason};
@@ -100,6 +101,7 @@ impl<Plat: Platform> Signal<Plat> {
     /// Like [`wait`](Self::wait), but `end` may end the wait, too. Returns whether the signal was raised.
     #[track_caller]
     pub(crate) fn wait_unless(&'static self, end: impl WaitEnd<Plat>) -> bool {
+        before_wait::<Plat>();
         loop {
             let pinned = Pinned::<Plat>::of_scheduler();
             match self.check(&pinned) {

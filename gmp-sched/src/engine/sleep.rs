@@ -6,6 +6,7 @@ use crate::base::instant::Instant;
 use crate::engine::arm_timers::arm;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::park_with;
+use crate::engine::preempt::before_wait;
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{WaitGeneration, WaitReason};
 use crate::entities::timers::Action;
@@ -28,6 +29,7 @@ pub(crate) fn now<Plat: Platform>() -> Instant {
 #[doc(alias = "timeSleep")]
 #[track_caller]
 pub fn sleep<Plat: Platform>(duration: Duration) {
+    before_wait::<Plat>();
     if !duration.is_zero() {
         let caller = CurrentGoroutine::<Plat>::new();
         let when = BubbleRef::of(caller.me).now() + duration;

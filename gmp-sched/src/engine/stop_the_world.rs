@@ -30,6 +30,7 @@ use crate::base::points::Site;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::idle::Assignment;
 use crate::engine::park::{park_with, ready_pinned};
+use crate::engine::preempt::before_wait;
 use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::WaitReason;
 use crate::entities::machine::Machine;
@@ -54,6 +55,7 @@ impl<Plat: Platform> StopRight<Plat> {
     /// Takes the right to stop the world. If another G holds it, waits.
     #[cfg_attr(feature = "std", track_caller)]
     pub(crate) fn wait() -> Self {
+        before_wait::<Plat>();
         let pinned = Pinned::<Plat>::of_scheduler();
         let scheduler = pinned.machine().scheduler();
         if !scheduler.world.acquire(None) {

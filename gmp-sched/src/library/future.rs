@@ -10,6 +10,7 @@ use crate::base::atomic::{AtomicU8, Ordering};
 use crate::base::points::Site;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_with, ready_pinned};
+use crate::engine::preempt::before_wait;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::platform::{Pinned, Platform};
@@ -65,6 +66,7 @@ pub fn block_on<Plat: Platform, F: Future>(future: F) -> F::Output {
 
 #[track_caller]
 fn block_goroutine_on<Plat: Platform, F: Future>(future: F) -> F::Output {
+    before_wait::<Plat>();
     let cell = Arc::new(Cell::<Plat>::new());
     let waker = Waker::from(cell.clone());
     let mut context = Context::from_waker(&waker);

@@ -12,6 +12,7 @@ use crate::base::atomic::{AtomicBool, Ordering};
 use crate::base::spin_lock::Lock;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_with, ready_pinned};
+use crate::engine::preempt::before_wait;
 use crate::entities::goroutine::{Goroutine, WaitLocation, WaitReason};
 use crate::entities::scheduler::Scheduler;
 use crate::lifecycle::deferred::{self, Deferred};
@@ -42,6 +43,7 @@ impl<Plat: Platform> Children<Plat> {
     /// The caller may not block, because it is not a G with a P, or is pinned. In this case `body` is not called.
     #[track_caller]
     pub(crate) fn open<R>(&self, body: impl FnOnce() -> R) -> R {
+        before_wait::<Plat>();
         let me = CurrentGoroutine::<Plat>::new().me;
         let location = WaitLocation::here();
         deferred::with(me, self, || {

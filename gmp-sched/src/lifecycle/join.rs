@@ -24,6 +24,7 @@ use crate::base::points::Site;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::free_slots::recycle;
 use crate::engine::park::park_with;
+use crate::engine::preempt::before_wait;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::wait_reason::WaitFor;
 use crate::lifecycle::closure;
@@ -127,6 +128,7 @@ impl<T: Send, Plat: Platform> JoinHandle<T, Plat> {
     /// The call has to wait, and the caller is pinned or is not a G with a P.
     #[track_caller]
     pub fn join(self) -> Result<T, JoinError> {
+        before_wait::<Plat>();
         let pinned = if has_result(self.goroutine) { Pinned::of_scheduler() } else { self.wait() };
         // The result is there, and only the handle, which this function owns, may take it.
         let result = closure::take_result(self.goroutine);

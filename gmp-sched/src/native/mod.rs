@@ -50,9 +50,9 @@
 //!
 //! # Slices
 //!
-//! Nothing interrupts a G here. The end of its slice, and a stop of the world, take effect when it next parks, yields,
-//! ends or returns from a system call. A G that does none of these keeps its M, as in Go before 1.14, and other Ps
-//! steal the Gs queued behind it.
+//! Nothing interrupts a G here. The end of its slice, and a stop of the world, take effect when it next yields, ends,
+//! returns from a system call, or calls an operation that may wait, even if the operation does not have to wait. A G
+//! that does none of these keeps its M, as in Go before 1.14, and other Ps steal the Gs queued behind it.
 //!
 #![doc = include_str!("what_moves.md")]
 //!

@@ -11,6 +11,8 @@ mod panics;
 #[cfg(feature = "extras")]
 mod plain_threads;
 mod process_end;
+#[cfg(feature = "extras")]
+mod ready_waits;
 mod schedtrace;
 #[path = "../schedtrace_lines/mod.rs"]
 mod schedtrace_lines;

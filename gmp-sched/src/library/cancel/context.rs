@@ -12,6 +12,7 @@ use super::{CancelHandle, ContextFunction, done};
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::engine::current::CurrentGoroutine;
+use crate::engine::preempt::before_wait;
 use crate::entities::goroutine::WaitReason;
 use crate::library::chan::Receiver;
 use crate::library::limit::{Cause, ContextError, Limit, Node};
@@ -398,6 +399,7 @@ impl<Plat: Platform> Context<Plat> {
     /// In the same cases as [`sleep`](Self::sleep).
     #[track_caller]
     pub fn sleep_until(&self, when: Instant) -> Result<(), ContextError> {
+        before_wait::<Plat>();
         self.check()?;
         let limit = Limit::from(self).and(when);
         let caller = CurrentGoroutine::<Plat>::new();

@@ -18,6 +18,7 @@ use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::error::OutOfResources;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_with, ready_pinned};
+use crate::engine::preempt::before_wait;
 use crate::engine::windows::{At, Window};
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
@@ -213,6 +214,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn send(&self, value: T) -> Result<(), T> {
+        before_wait::<Plat>();
         let value = Unsent::new(value);
         let pinned = Pinned::of_scheduler();
         let held = self.header.lock(&pinned);
@@ -297,6 +299,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
     /// Sends `value`. Returns an error if the channel is closed, or if the send must wait and `limit` is over first.
     #[track_caller]
     pub(super) fn send_until(&self, value: T, limit: Limit<'_, Plat>) -> Result<(), SendTimeoutError<T>> {
+        before_wait::<Plat>();
         let value = Unsent::new(value);
         let pinned = Pinned::of_scheduler();
         let held = self.header.lock(&pinned);
@@ -325,6 +328,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn recv(&self) -> Option<T> {
+        before_wait::<Plat>();
         let mut slot = MaybeUninit::<T>::uninit();
         let pinned = Pinned::of_scheduler();
         let held = self.header.lock(&pinned);
@@ -370,6 +374,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
     /// is over first.
     #[track_caller]
     pub(crate) fn recv_until(&self, limit: Limit<'_, Plat>) -> Result<T, RecvTimeoutError> {
+        before_wait::<Plat>();
         let mut slot = MaybeUninit::<T>::uninit();
         let pinned = Pinned::of_scheduler();
         let held = self.header.lock(&pinned);

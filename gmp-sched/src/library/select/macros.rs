@@ -177,6 +177,9 @@ macro_rules! __select {
         $crate::__select!(@arms $on $mode [$($done)* (case $made $pattern $body)] $($rest)*)
     };
 
+    (@before $ready:ident .poll()) => {};
+    (@before $ready:ident $($wait:tt)*) => { $ready.before_wait(); };
+
     // A select that has only a `default` arm runs that arm.
     (@run $on:tt $mode:tt [] (.poll()) ($otherwise:expr)) => { $otherwise };
     (@run [on $platform:ty] $mode:tt [] ($($wait:tt)*) ($otherwise:expr)) => {{
@@ -199,6 +202,7 @@ macro_rules! __select {
                 // cases is made only if this step performs no case.
                 let mut ready = $crate::select::Ready::new();
                 $(ready.check(&$case);)*
+                $crate::__select!(@before ready $($wait)*);
                 let chosen = ready.choose();
                 match $crate::__select!(@try chosen [$($case)*]) {
                     ::core::option::Option::Some(result) => result,

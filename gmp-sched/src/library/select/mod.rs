@@ -66,6 +66,7 @@ pub use source::{Source, recv};
 use crate::base::atomic::Ordering;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_with, ready_pinned};
+use crate::engine::preempt::before_wait;
 use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::wait_reason::{Awaited, WaitFor};
@@ -280,6 +281,9 @@ impl<'a, Plat: Platform> Select<'a, Plat> {
     #[inline]
     #[track_caller]
     fn run(self, patience: Patience<'_, Plat>) -> Option<usize> {
+        if !matches!(patience, Patience::None) {
+            before_wait::<Plat>();
+        }
         let pinned = Pinned::of_scheduler();
         if !self.has_tried_one
             && let Some(chosen) = try_one(&pinned, self.cases, self.choice)

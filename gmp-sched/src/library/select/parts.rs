@@ -7,6 +7,7 @@ use core::time::Duration;
 use super::case::{Arm, Case};
 use super::choose::choose_bit;
 use super::{Select, wait_for_one};
+use crate::engine::preempt::before_wait;
 use crate::library::limit::{ContextError, Limit};
 use crate::platform::{Pinned, Platform};
 
@@ -31,6 +32,12 @@ impl<Plat: Platform> Ready<Plat> {
     pub fn check(&mut self, arm: &impl Arm<Platform = Plat>) {
         self.bits |= u64::from(arm.looks_ready()).checked_shl(self.checked).unwrap_or(0);
         self.checked += 1;
+    }
+
+    /// Called by a select that may wait, before it tries a case. On threads, the slice of the calling G may end here.
+    #[inline(always)]
+    pub fn before_wait(&self) {
+        before_wait::<Plat>();
     }
 
     /// Returns the index of one of the cases that seem to be ready, each with equal probability. If no case seems to be

@@ -5,6 +5,7 @@ use core::fmt;
 use super::blocking::{Blocking, WakeList};
 use crate::base::spin_lock::Lock;
 use crate::base::under_loom::const_fn;
+use crate::engine::preempt::before_wait;
 use crate::entities::goroutine::WaitReason;
 use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};
@@ -70,6 +71,7 @@ impl<Plat: Platform> Barrier<Plat> {
     /// - The caller is the last to arrive, and it is outside of the [bubble](crate#features) of a waiter.
     #[track_caller]
     pub fn wait(&self) -> BarrierWaitResult {
+        before_wait::<Plat>();
         if self.size <= 1 {
             return BarrierWaitResult { is_leader: true };
         }

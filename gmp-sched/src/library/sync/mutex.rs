@@ -37,6 +37,7 @@ use crate::base::instant::Instant;
 use crate::base::points::Site;
 use crate::base::spin_lock::Lock;
 use crate::base::under_loom::{IS_MODEL, const_fn, const_init};
+use crate::engine::preempt::before_wait;
 use crate::entities::goroutine::WaitReason;
 use crate::entities::waiter::Waiter;
 use crate::library::limit::Limit;
@@ -172,6 +173,7 @@ impl<Plat: Platform> RawMutex<Plat> {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn acquire(&self, reason: WaitReason, limit: Option<&Limit<'_, Plat>>) -> bool {
+        before_wait::<Plat>();
         self.try_acquire_idle() || self.acquire_slow(reason, limit)
     }
 
@@ -448,6 +450,7 @@ unsafe impl<Plat: Platform> lock_api::RawMutexTimed for RawMutex<Plat> {
     #[inline]
     #[track_caller]
     fn try_lock_for(&self, timeout: Duration) -> Option<GuardSend> {
+        before_wait::<Plat>();
         // The clock is read only if the call has to wait.
         (self.try_acquire() || self.acquire_slow(WaitReason::MutexLock, Some(&Limit::after(timeout))))
             .then(GuardSend::new)

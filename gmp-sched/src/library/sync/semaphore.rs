@@ -8,6 +8,7 @@ use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::points::Site;
 use crate::base::spin_lock::Lock;
 use crate::base::under_loom::const_fn;
+use crate::engine::preempt::before_wait;
 use crate::entities::goroutine::WaitReason;
 use crate::library::limit::{ContextError, Limit};
 use crate::library::waiter::WaitQueue;
@@ -214,6 +215,7 @@ impl<Plat: Platform> Semaphore<Plat> {
     #[inline]
     #[track_caller]
     fn take(&self, permits: u32, limit: Option<&Limit<'_, Plat>>, reason: WaitReason) -> bool {
+        before_wait::<Plat>();
         self.try_take(permits) || self.take_slow(permits, limit, reason)
     }
 

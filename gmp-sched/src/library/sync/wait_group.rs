@@ -11,6 +11,7 @@ use crate::base::error::OutOfResources;
 use crate::base::points::Site;
 use crate::base::spin_lock::Lock;
 use crate::base::under_loom::const_fn;
+use crate::engine::preempt::before_wait;
 use crate::entities::bubble::Association;
 use crate::entities::goroutine::WaitReason;
 use crate::library::limit::{ContextError, Limit};
@@ -242,6 +243,7 @@ impl<Plat: Platform> WaitGroup<Plat> {
     #[inline(always)]
     #[track_caller]
     fn wait_for(&self, limit: Option<&Limit<'_, Plat>>) -> bool {
+        before_wait::<Plat>();
         Plat::point(Site::Sync);
         // Ordering: Acquire; partner: the Release in `done`.
         self.word.load(Ordering::Acquire) < ONE || self.wait_slow(limit)

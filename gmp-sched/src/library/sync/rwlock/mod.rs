@@ -35,6 +35,7 @@ use super::mutex::RawMutex;
 use crate::base::atomic::Ordering;
 use crate::base::spin_lock::Lock;
 use crate::base::under_loom::{associated_const, const_fn};
+use crate::engine::preempt::before_wait;
 use crate::entities::goroutine::WaitReason;
 use crate::library::limit::Limit;
 use crate::library::waiter::WaitQueue;
@@ -152,6 +153,7 @@ impl<Plat: Platform, R: Readers> RawRwLock<Plat, R> {
     #[inline]
     #[track_caller]
     pub(crate) fn share(&self, limit: Option<&Limit<'_, Plat>>) -> Option<ReaderSlot> {
+        before_wait::<Plat>();
         let slot = R::current::<Plat>();
         (self.readers.enter::<Plat>(slot) || self.share_slow(slot, limit)).then_some(slot)
     }
