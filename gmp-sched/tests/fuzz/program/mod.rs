@@ -5,12 +5,13 @@
 //! Each program ends, whatever its Gs do to each other. The reason is that a wait has a limit, unless the G waits for
 //! something that is certain to happen: another G ends, a timer fires, or a lock that is never leaked is unlocked. The
 //! Gs drop handles and guards anywhere, leave a lock locked, close channels, panic, and call functions that must not be
-//! called in a system call. The drops of many values panic.
+//! called in a system call. The drops of many values panic or wait.
 
 mod bubbles;
 mod children;
 mod communication;
 mod devices;
+mod faults;
 mod groups;
 mod initializations;
 mod locks;
@@ -27,7 +28,7 @@ use gmp_sched::device_signals::Signal;
 
 use super::platform::{
     CancelHandle, Chan, Condvar, Context, Lazy, Mutex, Once, OnceCell, Outside, Pool, ReadMostlyRwLock, RwLock,
-    Semaphore, SingleFlight, ThisPlatform, WaitGroup, go,
+    Semaphore, SingleFlight, ThisPlatform, WaitGroup, go, sleep, yield_now,
 };
 use crate::value::{Canary, Value, Values, broken};
 
@@ -147,7 +148,7 @@ impl<'a> Fuzzer<'a> {
     }
 
     fn step(&mut self) {
-        match self.random.u32(..37) {
+        match self.random.u32(..40) {
             0..=2 => self.send(),
             3..=5 => self.receive(),
             6 | 7 => self.select_macro(),
@@ -177,6 +178,8 @@ impl<'a> Fuzzer<'a> {
             33 => self.signal(),
             34 => self.bubble(),
             35 => self.blocking_call(),
+            36 | 37 => self.commit(),
+            38 => self.overwrite_trace(),
             _ => self.rest(),
         }
     }
@@ -184,7 +187,7 @@ impl<'a> Fuzzer<'a> {
     /// Makes a value, whose drop may panic. It must not be dropped where a panic ends the program.
     fn value(&mut self) -> Value {
         let value = self.harmless_value();
-        value.with_panic(self.random.u32(..8) == 0)
+        value.with_panic(self.random.u32(..8) == 0).with_wait((self.random.u32(..8) == 0).then_some(wait_in_drop))
     }
 
     /// Makes a value whose drop does not panic.
@@ -199,6 +202,14 @@ impl<'a> Fuzzer<'a> {
     fn limit(&mut self) -> Duration {
         SHORT.mul_f32(self.random.f32())
     }
+}
+
+/// What the drop of some values does. It waits if the caller may wait.
+fn wait_in_drop() {
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        yield_now();
+        sleep(Duration::from_micros(1));
+    }));
 }
 
 fn verify(value: Option<Value>) {
