@@ -7,7 +7,7 @@ use kernel::prelude::*;
 
 kernel::main!(main);
 
-fn main() {
+fn main(_args: &[&str]) {
     let squares: Vec<_> = (1..=8).map(|n| go(move || n * n)).collect();
     let sum: u64 = squares.into_iter().map(|square| square.join().unwrap()).sum();
     println!("{sum}");
