@@ -16,6 +16,18 @@ fn machine_with_little_memory_for_its_cpus_runs_with_fewer() {
 }
 
 #[test]
+fn machine_with_little_memory_for_its_ps_runs_with_fewer() {
+    for memory in [6, 8] {
+        let memory = format!("--memory={memory}");
+        let options = ["--smp=1", &memory, "--kernel-option=procs=64", "--timeout=60"];
+        let output = finish(boot_outside(&options, &["status", "7"]));
+        let printed = text(&output.stderr);
+        assert_eq!(status(&output), Some(7), "{memory}: {printed}");
+        assert!(printed.contains("no memory for ") && printed.contains(" of 64 Ps"), "{memory}: {printed}");
+    }
+}
+
+#[test]
 fn machine_with_too_little_memory_says_the_least_amount() {
     let with = |mebibytes: u32| {
         let memory = format!("--memory={mebibytes}");

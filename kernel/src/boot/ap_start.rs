@@ -25,6 +25,7 @@ use spin::Once;
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use x86_64::structures::paging::{PageTable, PageTableFlags};
 
+use super::DEVICE_FRAMES;
 use super::options::{is_dead, is_late};
 use crate::arch::acpi;
 use crate::arch::x86_64::{apic, cpu, gdt, timer};
@@ -175,11 +176,12 @@ fn wait(ns: u64, done: impl Fn() -> bool) {
 }
 
 /// Allocates the memory that `count` CPUs need to start. Returns for how many CPUs there was memory. Leaves enough free
-/// memory for the scheduler on those CPUs and the boot CPU, and a little for the program.
+/// memory for the devices, for the scheduler on those CPUs and the boot CPU, and a little for the program.
 fn prepare(count: usize) -> usize {
     let (mut prepared, mut stacks) = (Vec::new(), Vec::new());
     for index in 1..=count {
-        if frame::free_frames() < PREPARED_FRAMES + startup::frames_for_start(index + 1) {
+        let cpus = index + 1;
+        if startup::frames_left() < PREPARED_FRAMES + DEVICE_FRAMES + startup::frames_for_start(cpus, cpus) {
             break;
         }
         let Ok((resources, stack)) = prepare_one(CpuId::new(index)) else { break };

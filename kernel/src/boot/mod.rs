@@ -21,7 +21,7 @@ use crate::cpu::local;
 use crate::diagnostics::{inspection, isolation, panic, watchdog};
 use crate::drivers::{console, disk, random, screen};
 use crate::mm::stack::{self, Stack};
-use crate::mm::{self, FormerUse, emulated_tlb};
+use crate::mm::{self, FormerUse, PAGE_SIZE, emulated_tlb, frame};
 use crate::program::{self, args, exit};
 use crate::sched::startup::{self, Program};
 use crate::traps::idt;
@@ -42,6 +42,7 @@ use crate::traps::idt;
 /// | `cpu::init` | the control registers have the values that the kernel needs |
 /// | `mm::init` | frames and heap memory can be allocated; the kernel's own page tables are in use |
 /// | `args::init`, `options::check` | kernel options can be read, and all are valid |
+/// | `require_frames` | there is enough memory for the scheduler and a small program on one CPU |
 /// | `console::configure` | the log has its level; it is known whether standard error is a terminal |
 /// | `acpi::init` | it is known which CPUs and interrupt controllers there are, and how to turn the computer off |
 /// | `enter` | the boot CPU is on its final stack, which has a guard page |
@@ -57,6 +58,7 @@ fn start(boot_info: &'static mut BootInfo, command_line: &'static str, former_us
     mm::init(&boot_info.memory_regions, former_use);
     args::init(command_line);
     options::check();
+    require_frames(DEVICE_FRAMES);
     console::configure(options::log_level(), options::drain_time(), options::stderr_is_terminal());
     pvh::warn_of_ignored_regions();
     acpi::init(boot_info.rsdp_addr.into_option());
@@ -84,6 +86,7 @@ fn start(boot_info: &'static mut BootInfo, command_line: &'static str, former_us
 /// | `watchdog::init` | a CPU that waits for a lock with interrupts off checks the other CPUs meanwhile |
 /// | `panic::init` | a panic in the source of the program is a fault of the program, also with preemption off |
 /// | `isolation::init` | it is decided whether a panic ends one G or the program |
+/// | `require_frames` | there is enough memory for one P, even if the devices have taken much |
 /// | `startup::boot_main` | the scheduler runs the program |
 extern "C" fn start_devices() -> ! {
     gdt::load(gdt::Tables::allocate().expect("no memory for the boot CPU's interrupt stacks"));
@@ -109,8 +112,26 @@ extern "C" fn start_devices() -> ! {
     watchdog::init();
     panic::init(program::source_prefix());
     isolation::init(options::panic());
+    require_frames(0);
     // SAFETY: this is called once, on the boot CPU's final stack, with interrupts off.
     unsafe { startup::boot_main(&options::scheduler(), PROGRAM) }
+}
+
+/// How many frames the boot takes after [`require_frames`] was first called and before the scheduler starts: for the
+/// stacks of the boot CPU, and for the buffers of a console, a source of random numbers and a small disk.
+const DEVICE_FRAMES: usize = 96;
+
+/// Ends the kernel with the status of a wrong use if fewer than `more` frames would be left beside those that the
+/// scheduler needs on one CPU. The message names the least memory with which the kernel starts.
+fn require_frames(more: usize) {
+    let (needed, left) = (startup::frames_for_start(1, 1) + more, startup::frames_left());
+    if left < needed {
+        let missing = needed - left;
+        // The tables of the frame allocator take less than a hundredth of the memory that is added.
+        let least = (frame::end_of_memory() + missing + missing / 100) * PAGE_SIZE;
+        crate::eprintln!("too little memory: this machine needs at least {} MiB", least.div_ceil(1 << 20));
+        exit::exit(options::WRONG_USE)
+    }
 }
 
 /// The program that the scheduler runs, and the function that ends the kernel after a fatal error.

@@ -165,12 +165,16 @@ impl Buddies {
 
     /// Whether a request of this priority may take `frames` frames.
     fn may_give(&self, frames: usize, priority: Priority) -> bool {
-        let kept = match priority {
+        frames + self.kept_from(priority) <= self.free_frames
+    }
+
+    /// Returns how many free frames a request of this priority must leave.
+    fn kept_from(&self, priority: Priority) -> usize {
+        match priority {
             Priority::Spawn => 2 * self.reserve,
             Priority::Ordinary => self.reserve,
             Priority::Urgent => 0,
-        };
-        frames + kept <= self.free_frames
+        }
     }
 
     /// Takes a free block of 2^`order` frames, if there is one.
@@ -474,10 +478,22 @@ pub(crate) fn total_frames() -> usize {
     lock().total_frames
 }
 
-/// Returns how many frames the heap may still take.
-pub(super) fn ordinary_frames() -> usize {
+/// Returns how many frames requests of this priority may still take.
+pub(crate) fn frames_for(priority: Priority) -> usize {
     let buddies = lock();
-    buddies.free_frames.saturating_sub(buddies.reserve)
+    buddies.free_frames.saturating_sub(buddies.kept_from(priority))
+}
+
+/// Returns how many more frames must be free before a request of this priority may take `wanted` frames.
+pub(super) fn lacking(wanted: usize, priority: Priority) -> usize {
+    let buddies = lock();
+    (wanted + buddies.kept_from(priority)).saturating_sub(buddies.free_frames)
+}
+
+/// Returns the end of the memory below 4 GiB, as a number of frames. On a computer with more memory, returns a higher
+/// number.
+pub(crate) fn end_of_memory() -> usize {
+    lock().states.len()
 }
 
 /// The frame allocator, in the form that the `x86_64` crate needs to allocate page tables.

@@ -1,7 +1,11 @@
 //! The heap, in levels like those of Go (mcache, mcentral, mheap).
 //!
-//! An object of up to 2 KiB comes from the calling CPU's cache for its size class (`object_cache`). The memory for
-//! these objects, and every larger object, comes from the large heap (`large_heap`).
+//! An object of up to 64 KiB comes from the calling CPU's cache for its size class (`object_cache`). The memory for
+//! these objects, and every larger object, are runs of pages (`page_runs`). The data structures are in the crate
+//! `kernel-heap`.
+//!
+//! Free memory keeps its frames until they are wanted: see `pressure`. Then free objects return to their spans, and the
+//! pages of a span whose objects are all free lose their frames.
 //!
 //! The heap must not be used by interrupt handlers, or while an `InterruptMutex` is held. Such a use panics: see
 //! [`contexts`] for the reasons. When memory is exhausted, `try_reserve` and similar functions return their error;
@@ -12,9 +16,11 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use kernel_heap::classes::class_of;
+
 use super::error::OutOfMemory;
-use super::large_heap::{allocate_large, free_large};
-use super::object_cache;
+use super::page_runs::{allocate_large, free_large};
+use super::{object_cache, page_runs};
 use crate::cpu::contexts;
 use crate::cpu::cpus;
 use crate::cpu::local::{add, cpu_local};
@@ -37,12 +43,12 @@ pub(crate) fn live_bytes() -> usize {
 #[derive(Debug)]
 pub(crate) struct KernelHeap;
 
-// SAFETY: `object_cache` and `large_heap` return memory of at least the requested size and alignment, which nothing
+// SAFETY: `object_cache` and `page_runs` return memory of at least the requested size and alignment, which nothing
 // else uses until it is freed.
 unsafe impl GlobalAlloc for KernelHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         contexts::assert_may_allocate();
-        let memory = match object_cache::class_of(layout) {
+        let memory = match class_of(layout) {
             Some(class) => object_cache::allocate(class),
             None => allocate_large(layout),
         };
@@ -55,15 +61,22 @@ unsafe impl GlobalAlloc for KernelHeap {
         contexts::assert_may_allocate();
         let Some(memory) = NonNull::new(memory) else { return };
         add!(LIVE_BYTES, layout.size().wrapping_neg());
-        match object_cache::class_of(layout) {
+        match class_of(layout) {
             // SAFETY: the caller promises that `alloc` has returned `memory` for this layout. The class depends only on
             // the layout, so `alloc` has used the same class.
             Some(class) => unsafe { object_cache::free(memory, class) },
             // SAFETY: the caller promises that `alloc` has returned `memory` for this layout. A layout without a class
-            // is allocated from the large heap, so the memory came from there.
+            // is a page run of its own.
             None => unsafe { free_large(memory, layout) },
         }
     }
+}
+
+/// Frees the frames of heap memory that is not in use, until at least `frames` frames are freed or no such memory is
+/// left. Returns how many frames were freed. Callable wherever memory may be allocated.
+pub(super) fn release(frames: usize) -> usize {
+    let freed = page_runs::release_idle(frames);
+    freed + object_cache::release(frames - freed.min(frames))
 }
 
 /// Moves a value to the heap, where it is never freed.

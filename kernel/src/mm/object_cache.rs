@@ -1,251 +1,63 @@
-//! Allocates small objects by size class: each CPU has a cache of free objects, and the CPUs share spans of objects.
+//! Objects with a size class: each CPU has magazines of free objects, and the CPUs share chains and spans
+//! ([`kernel_heap`]).
 //!
-//! A *span* is a block of 32 KiB from the large heap, aligned to its size. It contains a header and objects of one
-//! class. So the span of an object is found by masking the object's address. Each class has a shared list of the spans
-//! that have free objects (Go: `mcentral`). A CPU takes objects from these spans and returns them in batches (Go:
-//! `mcache.refill`, runtime/mcache.go). When all objects of a span are free, the span is returned to the large heap,
-//! unless it is the only span on the list of its class.
+//! Nearly all operations use only the magazines of their CPU. Each CPU has a lock for its magazines, which other CPUs
+//! take only to free idle memory ([`release`]). So a CPU practically never waits for this lock.
 
-use core::alloc::Layout;
 use core::cell::UnsafeCell;
 use core::fmt;
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use kernel_heap::classes::{COUNT, magazine_size};
+use kernel_heap::magazine::{Chain, Magazines};
+use kernel_heap::runs::{Run, Size};
+use kernel_heap::spans::Class;
 
 use super::error::OutOfMemory;
-use super::large_heap;
+use super::page_runs::{self, span_memory};
+use super::shared_lock::SharedLock;
+use crate::cpu::cpus;
 use crate::cpu::local::cpu_local;
 use crate::cpu::percpu::PreemptGuard;
-use crate::cpu::sync::PreemptMutex;
+use crate::cpu::sync::wait_while;
 
-/// The sizes of objects: powers of two, the sizes half-way between them, and the size of a G (448), because there may
-/// be a million Gs.
-const SIZES: [usize; 15] = [16, 32, 48, 64, 96, 128, 192, 256, 384, 448, 512, 768, 1024, 1536, 2048];
-const CLASSES: usize = SIZES.len();
-const LARGEST: usize = SIZES[CLASSES - 1];
-/// Every size of objects is a multiple of this unit, and every object is aligned to it.
-const UNIT: usize = 16;
-/// The class for each size. The index is the size divided by [`UNIT`], rounded up.
-const CLASS_OF: [u8; LARGEST / UNIT + 1] = class_table();
+/// How many objects return to their spans while a lock is held once.
+const GIVEN_BACK_AT_ONCE: usize = 4;
 
-/// The size of a span, in bytes, and its alignment.
-const SPAN_BYTES: usize = 32 * 1024;
-const SPAN_LAYOUT: Layout = match Layout::from_size_align(SPAN_BYTES, SPAN_BYTES) {
-    Ok(layout) => layout,
-    Err(_) => panic!("a span has a layout"),
-};
-
-/// Whether there is a class whose objects have exactly this size.
-pub(crate) const fn is_size(bytes: usize) -> bool {
-    let mut class = 0;
-    while class < CLASSES {
-        if SIZES[class] == bytes {
-            return true;
-        }
-        class += 1;
-    }
-    false
-}
-
-static SHARED: [PreemptMutex<SharedClass>; CLASSES] =
-    [const { PreemptMutex::new(SharedClass { partial: ptr::null_mut() }) }; CLASSES];
-
-const fn class_table() -> [u8; LARGEST / UNIT + 1] {
-    let mut table = [0; LARGEST / UNIT + 1];
-    let (mut units, mut class) = (0, 0);
-    while units < table.len() {
-        if units * UNIT > SIZES[class as usize] {
-            class += 1;
-        }
-        table[units] = class;
-        units += 1;
-    }
-    table
-}
-
-/// Returns the size class for a request, or `None` if the request must be met by the large heap.
-pub(super) fn class_of(layout: Layout) -> Option<usize> {
-    // For an alignment above `UNIT`, choose a class whose size is a power of two, because the objects of such a class
-    // are aligned to their size.
-    let size =
-        if layout.align() > UNIT { layout.size().max(layout.align()).next_power_of_two() } else { layout.size() };
-    (size <= LARGEST).then(|| usize::from(CLASS_OF[size.div_ceil(UNIT)]))
-}
-
-/// The batch size of each class: how many objects move between a CPU's cache and the shared spans at a time. It is the
-/// number that fits into a page, but at least 2 and at most 32.
-const BATCHES: [usize; CLASSES] = {
-    let mut batches = [0; CLASSES];
-    let mut class = 0;
-    while class < CLASSES {
-        batches[class] = match 4096 / SIZES[class] {
-            count @ 2..=32 => count,
-            0 | 1 => 2,
-            _ => 32,
-        };
-        class += 1;
-    }
-    batches
-};
-
-/// A free object. Its first word is the link to the next free object.
-struct Object {
-    next: *mut Object,
-}
-
-/// A list of free objects of one class. It is a stack (LIFO).
-struct Objects {
-    head: *mut Object,
-    count: usize,
-}
-
-impl Objects {
-    const fn new() -> Self {
-        Self { head: ptr::null_mut(), count: 0 }
-    }
-
-    fn pop(&mut self) -> Option<NonNull<Object>> {
-        let object = NonNull::new(self.head)?;
-        // SAFETY: objects on a list are free memory that only the owner of the list accesses, and `push` has written
-        // the link.
-        self.head = unsafe { object.read() }.next;
-        self.count -= 1;
-        Some(object)
-    }
-
-    /// # Safety
-    /// `object` must be the memory of an object of this list's class, and must not be in use.
-    unsafe fn push(&mut self, object: NonNull<Object>) {
-        // SAFETY: the caller promises that the memory is not in use, and objects of every class are large enough for
-        // the link.
-        unsafe { object.write(Object { next: self.head }) };
-        self.head = object.as_ptr();
-        self.count += 1;
-    }
-}
-
-/// The header at the beginning of a span.
-struct Span {
-    previous: *mut Span,
-    next: *mut Span,
-    free: Objects,
-    capacity: usize,
-}
-
-impl Span {
-    /// Returns the span that contains an object.
-    fn of(object: NonNull<Object>) -> *mut Span {
-        object.as_ptr().map_addr(|address| address & !(SPAN_BYTES - 1)).cast()
-    }
-
-    /// Allocates a span and divides it into free objects.
-    fn make(class: usize) -> Result<NonNull<Span>, OutOfMemory> {
-        let size = SIZES[class];
-        let span = large_heap::allocate_large(SPAN_LAYOUT)?.cast::<Span>();
-        // If the size is a power of two, objects must be aligned to their size. To ensure this, the first object is at
-        // a multiple of the largest power of two that divides the size.
-        let first = size_of::<Span>().next_multiple_of(1 << size.trailing_zeros());
-        let mut free = Objects::new();
-        let capacity = (SPAN_BYTES - first) / size;
-        // The first object is pushed last, so that a new span is used from its beginning.
-        for index in (0..capacity).rev() {
-            // SAFETY: the object is inside the span, which was just allocated.
-            let object = unsafe { span.byte_add(first + index * size) }.cast();
-            // SAFETY: the object is new memory of this class, since objects do not overlap with each other or with the
-            // header.
-            unsafe { free.push(object) };
-        }
-        let header = Span { previous: ptr::null_mut(), next: ptr::null_mut(), free, capacity };
-        // SAFETY: the span was just allocated, and its first object begins after the header.
-        unsafe { span.write(header) };
-        Ok(span)
-    }
-}
-
-/// The list of the spans of one class that have free objects.
-struct SharedClass {
-    partial: *mut Span,
-}
-
-// SAFETY: only the holder of the class's lock accesses the list and the headers of its spans. The holder may be on any
-// CPU, because this memory belongs to no particular CPU.
-unsafe impl Send for SharedClass {}
-
-impl SharedClass {
-    /// Moves at most `count` objects from the spans to `to`.
-    fn take(&mut self, to: &mut Objects, count: usize) {
-        for _ in 0..count {
-            // SAFETY: spans on the list are valid, and only the holder of the lock accesses them.
-            let Some(span) = (unsafe { self.partial.as_mut() }) else { return };
-            if let Some(object) = span.free.pop() {
-                // SAFETY: the object is of this class, and free, since it comes from a list of free objects.
-                unsafe { to.push(object) };
-            }
-            if span.free.head.is_null() {
-                self.unlink(span);
-            }
-        }
-    }
-
-    /// Returns one object to its span. If all objects of that span are then free, and the span is not the only one on
-    /// the list, unlinks the span and returns it. The caller must free the returned span.
-    fn give(&mut self, object: NonNull<Object>) -> Option<NonNull<u8>> {
-        // SAFETY: the object is in a span of this class, so the header of the span is valid. The caller holds the lock
-        // of the class, so nothing else accesses the header.
-        let span = unsafe { &mut *Span::of(object) };
-        let was_full = span.free.head.is_null();
-        // SAFETY: the object is of this class, and the caller does not use it any more.
-        unsafe { span.free.push(object) };
-        if was_full {
-            self.link(span);
-        }
-        let is_only = self.partial == ptr::from_mut(span) && span.next.is_null();
-        if span.free.count < span.capacity || is_only {
-            return None;
-        }
-        self.unlink(span);
-        Some(NonNull::from_mut(span).cast())
-    }
-
-    fn link(&mut self, span: &mut Span) {
-        span.previous = ptr::null_mut();
-        span.next = self.partial;
-        // SAFETY: spans on the list are valid, and only the holder of the lock accesses them.
-        if let Some(next) = unsafe { self.partial.as_mut() } {
-            next.previous = span;
-        }
-        self.partial = span;
-    }
-
-    fn unlink(&mut self, span: &mut Span) {
-        // SAFETY: spans on the list are valid, and only the holder of the lock accesses them. The previous span is not
-        // `span` itself, so there are no two mutable references to one span.
-        match unsafe { span.previous.as_mut() } {
-            Some(previous) => previous.next = span.next,
-            None => self.partial = span.next,
-        }
-        // SAFETY: spans on the list are valid, and only the holder of the lock accesses them.
-        if let Some(next) = unsafe { span.next.as_mut() } {
-            next.previous = span.previous;
-        }
-        (span.previous, span.next) = (ptr::null_mut(), ptr::null_mut());
-    }
-}
+static CLASSES: [SharedLock<Class>; COUNT] = [const { SharedLock::new(Class::new()) }; COUNT];
 
 cpu_local! {
     static CACHE: CpuCache = CpuCache::new();
 }
 
-/// The free objects of one CPU, in one list for each class. Only that CPU accesses them, with preemption off, and never
-/// in a handler.
-struct CpuCache(UnsafeCell<[Objects; CLASSES]>);
+/// The magazines of one CPU, one pair for each class, and their lock.
+struct CpuCache {
+    is_locked: AtomicBool,
+    magazines: UnsafeCell<[Magazines; COUNT]>,
+}
 
-// SAFETY: only `with_cache` accesses the cell. This function accesses only the copy of the calling CPU, with preemption
-// off, so no two CPUs access a copy at the same time.
+// SAFETY: only `with` accesses the cell, and only with the lock.
 unsafe impl Sync for CpuCache {}
 
 impl CpuCache {
     const fn new() -> Self {
-        Self(UnsafeCell::new([const { Objects::new() }; CLASSES]))
+        Self { is_locked: AtomicBool::new(false), magazines: UnsafeCell::new([const { Magazines::new() }; COUNT]) }
+    }
+
+    /// Calls `work` with the magazines of a class. The caller has preemption off. `work` must not allocate, free or
+    /// panic.
+    #[inline(always)]
+    fn with<R>(&self, class: usize, work: impl FnOnce(&mut Magazines) -> R) -> R {
+        // Ordering: Acquire and Release, so that each holder sees what the previous one has changed; the two are
+        // partners. A handler never waits here, because handlers do not use the heap (see `cpu::contexts`).
+        while self.is_locked.swap(true, Ordering::Acquire) {
+            wait_while(|| self.is_locked.load(Ordering::Relaxed));
+        }
+        // SAFETY: the caller has the lock, so this is the only reference.
+        let result = work(&mut unsafe { &mut *self.magazines.get() }[class]);
+        self.is_locked.store(false, Ordering::Release);
+        result
     }
 }
 
@@ -255,73 +67,118 @@ impl fmt::Debug for CpuCache {
     }
 }
 
-/// Calls `work` with this CPU's free objects of a class, with preemption off. `work` must not allocate or free memory
-/// on the heap.
+/// Calls `work` with this CPU's magazines of a class, with preemption off.
 #[inline(always)]
-fn with_cache<R>(class: usize, work: impl FnOnce(&mut Objects) -> R) -> R {
+fn with_magazines<R>(class: usize, work: impl FnOnce(&mut Magazines) -> R) -> R {
     let _preempt = PreemptGuard::of_kernel();
-    let objects = CACHE.here().0.get();
-    // SAFETY: this is the only reference to this CPU's cache. No other thread or G runs on this CPU now, because
-    // preemption is off. Handlers do not use the heap, which the module `cpu::contexts` checks. And `work` does not use
-    // the heap.
-    work(&mut unsafe { &mut *objects }[class])
+    CACHE.here().with(class, work)
 }
 
-/// Takes an object of a class from this CPU's cache, or else from the shared spans.
+/// Takes an object of a class from this CPU's magazines, or else from the shared chains and spans.
 #[inline(always)]
 pub(super) fn allocate(class: usize) -> Result<NonNull<u8>, OutOfMemory> {
-    match with_cache(class, Objects::pop) {
+    match with_magazines(class, Magazines::pop) {
         Some(object) => Ok(object.cast()),
         None => refill(class),
     }
 }
 
-/// Moves a batch of objects from the shared spans to this CPU's cache, and takes one of them. If the shared spans have
-/// no free object, makes a new span first.
+/// Takes a chain of free objects, makes a new span if there is none, and puts the objects except one into this CPU's
+/// magazines.
 #[cold]
 #[inline(never)]
 fn refill(class: usize) -> Result<NonNull<u8>, OutOfMemory> {
-    loop {
-        let object = with_cache(class, |objects| {
-            SHARED[class].lock().take(objects, BATCHES[class]);
-            objects.pop()
-        });
-        if let Some(object) = object {
-            return Ok(object.cast());
-        }
-        let mut span = Span::make(class)?;
-        // SAFETY: the span was just made, and no other code can access it before it is linked.
-        SHARED[class].lock().link(unsafe { span.as_mut() });
+    let shared = take(class);
+    // If there is no memory for a span, memory was freed in vain. Perhaps objects of this class were among it.
+    let chain = shared.map_or_else(|| make_span(class), Ok).or_else(|error| take(class).ok_or(error));
+    let mut chain = chain?;
+    let object = chain.pop().ok_or(OutOfMemory)?;
+    if !chain.is_empty()
+        && let Some(rest) = with_magazines(class, |magazines| magazines.fill(chain))
+    {
+        put(class, rest);
     }
+    Ok(object.cast())
 }
 
-/// Frees an object to this CPU's cache. If the cache has too many objects of the class, returns a batch to the shared
-/// spans.
+fn take(class: usize) -> Option<Chain> {
+    CLASSES[class].lock().take(span_memory())
+}
+
+fn put(class: usize, chain: Chain) {
+    // SAFETY: the callers pass chains of this class.
+    unsafe { CLASSES[class].lock().put(span_memory(), chain) };
+}
+
+fn make_span(class: usize) -> Result<Chain, OutOfMemory> {
+    let pages = CLASSES[class].lock().begin_span(class);
+    let run = page_runs::allocate(Size::of_span(pages)).inspect_err(|_| CLASSES[class].lock().cancel_span())?;
+    // SAFETY: the run was just allocated, with its frames.
+    Ok(unsafe { span_memory().divide(class, run.first_page(), pages) })
+}
+
+/// Frees an object to this CPU's magazines. If these are full, the CPUs share one of them.
 ///
 /// # Safety
 /// The object must have come from [`allocate`] with the same class, and must not be in use.
 #[inline(always)]
 pub(super) unsafe fn free(object: NonNull<u8>, class: usize) {
-    let count = with_cache(class, |objects| {
-        // SAFETY: the caller promises that the object is of this class and not in use.
-        unsafe { objects.push(object.cast()) };
-        objects.count
-    });
-    if count > 2 * BATCHES[class] {
-        give_back(class);
+    // SAFETY: the caller promises that the object is of this class and not in use.
+    let surplus = with_magazines(class, |magazines| unsafe { magazines.push(object.cast(), magazine_size(class)) });
+    if let Some(surplus) = surplus {
+        give(class, surplus);
     }
 }
 
-/// Returns a batch of this CPU's free objects of a class to their spans. Takes the lock of the class for each object,
-/// so that preemption is off only for a short time.
 #[cold]
 #[inline(never)]
-fn give_back(class: usize) {
-    for _ in 0..BATCHES[class] {
-        let unused = with_cache(class, |objects| objects.pop().and_then(|object| SHARED[class].lock().give(object)));
-        if let Some(span) = unused {
-            // SAFETY: the span was unlinked from its list and all its objects are free, so nothing refers to the span.
-            unsafe { large_heap::free_large(span, SPAN_LAYOUT) };
+fn give(class: usize, surplus: Chain) {
+    put(class, surplus);
+}
+
+/// Returns free objects to their spans, first the shared ones and then those in the magazines of all CPUs, and releases
+/// the spans whose objects are all free. Stops when at least `frames` frames are freed. Returns how many were freed.
+pub(super) fn release(frames: usize) -> usize {
+    let mut freed = 0;
+    for class in (0..COUNT).rev() {
+        while freed < frames {
+            let chain = CLASSES[class].lock().take_chain(span_memory());
+            let Some(chain) = chain else { break };
+            freed += give_back(class, chain);
         }
     }
+    for cache in cpus::all().filter_map(|cpu| CACHE.of(cpu)) {
+        for class in (0..COUNT).rev() {
+            if freed >= frames {
+                return freed;
+            }
+            let chains = {
+                let _preempt = PreemptGuard::of_kernel();
+                cache.with(class, Magazines::take_all)
+            };
+            freed += chains.into_iter().map(|chain| give_back(class, chain)).sum::<usize>();
+        }
+    }
+    freed
+}
+
+/// Returns the objects of a chain to their spans, and releases the spans whose objects are all free. Returns how many
+/// frames were freed.
+fn give_back(class: usize, mut chain: Chain) -> usize {
+    let mut freed = 0;
+    while !chain.is_empty() {
+        let mut unused = [None; GIVEN_BACK_AT_ONCE];
+        {
+            let mut shared = CLASSES[class].lock();
+            for unused in &mut unused {
+                let Some(object) = chain.pop() else { break };
+                // SAFETY: the object is of this class and free.
+                *unused = unsafe { shared.give_back(span_memory(), object) };
+            }
+        }
+        for span in unused.into_iter().flatten() {
+            freed += page_runs::release(Run::at(Size::of_span(span.pages), span.first));
+        }
+    }
+    freed
 }

@@ -2,8 +2,8 @@
 //!
 //! After the setup, page table entries are changed atomically, without a lock. So the page fault handlers of several
 //! CPUs may add pages at the same time, and [`translate`] may be called at any moment. Tables are never freed, and
-//! access rights never change. Pages are removed only from stacks that are not in use. After that, the other CPUs must
-//! flush their translations of these pages: see `super::tlb`.
+//! access rights never change. Pages are removed only from stacks and page runs that are not in use. After that, the
+//! other CPUs must flush their translations of these pages: see `super::tlb`.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -17,8 +17,8 @@ use x86_64::structures::paging::{
 };
 
 use super::address::{
-    DEVICES, ENTRY_BYTES, HEAP, PAGE_SIZE, PHYSICAL_MAP_BYTES, PHYSICAL_OFFSET, PhysAddr, STACKS, STACKS_BYTES,
-    VirtAddr, WINDOW_BYTES, physical_to_virtual,
+    DEVICES, ENTRY_BYTES, HEAP, HEAP_BYTES, PAGE_SIZE, PHYSICAL_MAP_BYTES, PHYSICAL_OFFSET, PhysAddr, STACKS,
+    STACKS_BYTES, VirtAddr, WINDOW_BYTES, physical_to_virtual,
 };
 use super::error::OutOfMemory;
 use super::frame::{self, Frames, Priority};
@@ -92,7 +92,8 @@ fn keep_boot_mappings(top: &mut PageTable) {
         }
     }
     let stacks = (STACKS..STACKS + STACKS_BYTES).step_by(ENTRY_BYTES as usize);
-    for window in [DEVICES, HEAP].into_iter().chain(stacks) {
+    let heap = (HEAP..HEAP + HEAP_BYTES).step_by(ENTRY_BYTES as usize);
+    for window in [DEVICES].into_iter().chain(stacks).chain(heap) {
         let table = frame::allocate().expect("no memory for page tables");
         let pointer = physical_to_virtual(table.start_address()).as_mut_ptr::<PageTable>();
         // SAFETY: the frame was just allocated, so nothing else uses it, and all frames below 4 GiB are mapped.
@@ -147,20 +148,22 @@ fn map_physical_memory(tables: &mut OffsetPageTable<'static>, regions: &[MemoryR
     }
 }
 
-/// Maps new frames at `pages` pages from `start` on. The pages must be in the window for stacks or for the heap. Pages
-/// that are mapped already stay as they are. The memory is not cleared. Callable from everywhere except handlers of
-/// non-maskable interrupts.
-///
-/// # Errors
-/// If there are too few frames. Pages that were mapped before the frames ran out stay mapped.
-pub(super) fn commit(start: VirtAddr, pages: usize) -> Result<(), OutOfMemory> {
-    for address in (start.as_u64()..).step_by(PAGE_SIZE).take(pages) {
-        let address = VirtAddr::new(address);
-        if translate(address).is_none() {
-            add(address, || frame::allocate_for(Priority::Ordinary, 1))?;
-        }
+/// Maps `count` consecutive frames from `first` on at as many pages from `start` on, as far as there is memory for page
+/// tables. The pages must be in a window of the heap, and not be mapped. Returns how many frames are mapped.
+pub(super) fn map_frames(start: VirtAddr, first: PhysFrame, count: usize) -> usize {
+    for index in 0..count as u64 {
+        let mut allocate = || frame::allocate_for(Priority::Ordinary, 1);
+        let Ok(entry) = entry_for(start + index * PAGE_SIZE as u64, &mut allocate) else { return index as usize };
+        // Ordering: Relaxed, because nothing is published here. Another CPU gets the memory only from the caller, which
+        // makes the entry visible to that CPU.
+        entry.store(value(first + index, DATA), Ordering::Relaxed);
     }
-    Ok(())
+    count
+}
+
+/// Removes the mapping of a page of the heap or of a stack. Returns the frame that was mapped there, if any.
+pub(super) fn unmap(address: VirtAddr) -> Option<PhysFrame> {
+    frame_of(find_entry(address)?.swap(0, Ordering::Relaxed))
 }
 
 /// Maps a new frame at the page of `address`. If another CPU has mapped a frame there meanwhile, frees the new frame.

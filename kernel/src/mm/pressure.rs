@@ -3,8 +3,9 @@
 use spin::Once;
 
 use super::address::PAGE_SIZE;
-use super::frame;
+use super::frame::Priority;
 use super::stack::class;
+use super::{frame, heap};
 use crate::cpu::contexts;
 
 /// The functions that free and count the stacks of dead Gs. The scheduler keeps dead Gs with their stacks for the next
@@ -55,6 +56,9 @@ pub(super) fn relieve(frames: usize) -> usize {
             break;
         }
     }
+    if freed < frames {
+        freed += heap::release(frames - freed);
+    }
     freed
 }
 
@@ -63,19 +67,20 @@ pub(crate) fn make_room() -> bool {
     relieve(FRAMES_AT_ONCE) != 0 || frame::free_frames() != 0
 }
 
-/// Returns how many frames the heap may take. If there are fewer than `wanted`, first frees cached memory.
-pub(super) fn frames_within_reach(wanted: usize) -> usize {
-    let frames = frame::ordinary_frames();
-    if frames >= wanted || relieve(wanted - frames) == 0 {
-        return frames;
+/// Whether a request of this priority may take `wanted` frames. If it may not, first frees cached memory. It frees as
+/// much as the request lacks, including the frames that the request must leave.
+pub(super) fn make_room_for(wanted: usize, priority: Priority) -> bool {
+    let lacking = || frame::lacking(wanted, priority);
+    match lacking() {
+        0 => true,
+        frames => relieve(frames) != 0 && lacking() == 0,
     }
-    frame::ordinary_frames()
 }
 
-/// Frees cached memory: the memory of free stacks and of the stacks of dead Gs. Up to 64 stacks of dead Gs may remain
-/// on each P except that of the caller. Returns how many bytes were freed. When memory runs short, the kernel frees
-/// cached memory by itself. Does not block. Does nothing, and returns 0, in a context in which memory must not be
-/// allocated, such as an interrupt handler. Go: `debug.FreeOSMemory`.
+/// Frees cached memory: that of free stacks, of the stacks of dead Gs, and of the heap's free objects and page runs. Up
+/// to 64 stacks of dead Gs may remain on each P except that of the caller. Returns how many bytes were freed. When memory
+/// runs short, the kernel frees cached memory by itself. Does not block. Does nothing, and returns 0, in a context in
+/// which memory must not be allocated, such as an interrupt handler. Go: `debug.FreeOSMemory`.
 #[doc(alias = "FreeOSMemory")]
 pub fn free_cached_memory() -> usize {
     relieve(usize::MAX) * PAGE_SIZE

@@ -2,7 +2,7 @@
 
 use super::address::PAGE_SIZE;
 use super::usage::Usage;
-use super::{frame, large_heap, pressure, stack};
+use super::{frame, page_runs, pressure, stack};
 
 /// Returns how much memory there is, and how much is used for each purpose. Does not block. Not callable from interrupt
 /// handlers.
@@ -13,7 +13,7 @@ pub fn usage() -> Usage {
     Usage {
         total: frame::total_frames() * PAGE_SIZE,
         free: frame::free_frames() * PAGE_SIZE,
-        heap: large_heap::bytes(),
+        heap: page_runs::bytes(),
         stacks_in_use: stacks.in_use.saturating_sub(kept_by_goroutines),
         stacks_cached: stacks.free + kept_by_goroutines,
         stacks_reserved: stacks.reserved_bytes,

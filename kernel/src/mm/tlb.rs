@@ -5,9 +5,9 @@
 //! TLBs. Instead it begins a new [epoch](gmp_sched::kthread::epoch), and every CPU flushes its TLB at its next
 //! interrupt, or when its halt ends. A busy CPU takes an interrupt at least once a slice.
 //!
-//! Pages are removed only from stacks that are not in use, so no CPU accesses their addresses until the stack is
-//! allocated again. So the *frames* can be reused at once, which matters when memory is short. Only the *addresses*
-//! must not be reused before every CPU has flushed: see [`stack`](super::stack).
+//! Pages are removed only from stacks and page runs that are not in use, so no CPU accesses their addresses until they
+//! are allocated again. So the *frames* can be reused at once, which matters when memory is short. Only the *addresses*
+//! must not be reused before every CPU has flushed: see [`stack`](super::stack) and [`page_runs`](super::page_runs).
 
 use gmp_sched::kthread::epoch::{CpuEpoch, Epochs};
 use x86_64::instructions::tlb;
@@ -36,7 +36,8 @@ pub(super) const STORED_BITS: u32 = 38;
 
 /// Whether each CPU has flushed its TLB since an epoch began, or is halted and will flush its TLB when it wakes. `low`
 /// is the lowest [`STORED_BITS`] bits of the epoch's number. These bits must have been stored after the epoch began,
-/// under a lock. The caller must have read the bits under the same lock. Callable from everywhere.
+/// under a lock. The caller must have read the bits under the same lock, which it may have released since. Callable from
+/// everywhere.
 pub(super) fn has_passed(low: u64) -> bool {
     let epoch = EPOCHS.latest_ending_in(low, STORED_BITS);
     EPOCHS.has_passed(epoch, cpus::all().filter_map(|cpu| EPOCH.of(cpu)))

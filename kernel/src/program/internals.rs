@@ -10,13 +10,13 @@ use core::slice;
 
 use x86_64::instructions::interrupts::without_interrupts;
 
-use crate::arch::x86_64::{apic, cpu, gdt, interrupts};
+use crate::arch::x86_64::{apic, cpu, gdt, interrupts, timer};
 use crate::cpu::cpus::ENTRANCE;
 use crate::cpu::percpu;
 use crate::diagnostics::snapshot;
 use crate::drivers::console;
 use crate::drivers::virtio::{self, BlockDevice};
-use crate::mm::{self, OutOfMemory, frame, heap, stack, tlb};
+use crate::mm::{self, OutOfMemory, frame, heap, shared_lock, stack, tlb};
 use crate::traps::divert;
 
 pub use crate::arch::x86_64::interrupts::{NoVectorLeft, Vector};
@@ -145,6 +145,17 @@ fn block_device(disk: usize) -> Option<&'static BlockDevice> {
 /// long as no other code uses the heap.
 pub fn live_heap_bytes() -> usize {
     heap::live_bytes()
+}
+
+/// Returns how often the heap has taken a lock that all CPUs share, since the boot.
+pub fn shared_heap_locks() -> usize {
+    shared_lock::times_taken()
+}
+
+/// Returns for how many nanoseconds the heap has held such a lock at most since the last call. The first call begins the
+/// measurement.
+pub fn longest_shared_heap_lock() -> u64 {
+    shared_lock::longest_hold(timer::now)
 }
 
 /// Takes a free frame, even if it is the last free one.

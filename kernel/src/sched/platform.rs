@@ -14,6 +14,7 @@ use gmp_sched::processor::Processor;
 use gmp_sched::scheduler::Scheduler;
 use gmp_sched::time::Instant;
 use gmp_sched::trace::CpuTracer;
+use kernel_heap::classes::is_size;
 use x86_64::instructions::interrupts;
 
 use crate::arch::x86_64::apic;
@@ -21,7 +22,6 @@ use crate::arch::x86_64::interrupts::RESCHEDULE;
 use crate::cpu::contexts::Act;
 use crate::cpu::percpu::{self, CpuId, PreemptGuard};
 use crate::cpu::{contexts, cpus, sync};
-use crate::mm::object_cache;
 use crate::mm::stack::Stack;
 use crate::sched::kthread::{self, KernelThread};
 use crate::sched::{call_stack, cpu_trace};
@@ -82,8 +82,7 @@ impl Points for Kernel {
     }
 }
 
-const _: () =
-    assert!(object_cache::is_size(size_of::<Goroutine<Kernel>>()), "Gs are to have a size class of their own");
+const _: () = assert!(is_size(size_of::<Goroutine<Kernel>>()), "Gs are to have a size class of their own");
 
 // SAFETY: the promises of `Platform` are kept as follows. Pinned code stays on its M, because a pinned CPU does not
 // switch threads. The current M is a per-CPU word, which the thread switch sets and which is loaded at each use. Stacks

@@ -12,8 +12,9 @@ use crate::arch::x86_64::interrupts::RESCHEDULE;
 use crate::arch::x86_64::{apic, cpu};
 use crate::cpu::cpus;
 use crate::cpu::percpu::CpuId;
-use crate::mm::{self, PAGE_SIZE, StackCache, frame, stack};
-use crate::sched::platform::{self, Kernel, fatal, scheduler};
+use crate::mm::frame::{self, Priority};
+use crate::mm::{self, PAGE_SIZE, StackCache, stack};
+use crate::sched::platform::{self, Kernel, scheduler};
 use crate::sched::{blocking, idle, kthread, sysmon};
 
 /// The functions of higher layers of the kernel that the scheduler calls.
@@ -78,30 +79,39 @@ impl Settings {
     }
 }
 
-/// The number of frames that the scheduler and the first Gs need in addition to the frames for each CPU. A kernel with
-/// 64 MiB of memory used 320 of these 512 frames, most of them for the heap.
-const START_FRAMES: usize = 512;
-/// The number of frames that each CPU needs. They are for an M, the M's stack, the page tables of that stack, and the
-/// CPU's reserve for page faults.
-const START_FRAMES_PER_CPU: usize = 32;
+/// The number of frames that the scheduler and the first Gs need in addition to the frames for each CPU and each P. A
+/// kernel with 64 MiB of memory used 311 of these 384 frames, most of them for the Ps.
+const START_FRAMES: usize = 384;
+/// The number of frames that each CPU needs for its reserve for page faults.
+const START_FRAMES_PER_CPU: usize = 12;
+/// The number of frames that each P needs. They are for an M, the M's stack, and the page tables of that stack.
+const START_FRAMES_PER_PROCESSOR: usize = 20;
 /// How many bytes each P after the first [`PROCS_LIMIT`] Ps needs. The memory of the first [`PROCS_LIMIT`] Ps is
 /// included in [`START_FRAMES`].
 const BYTES_PER_PROCESSOR: usize = 2 * size_of::<Processor<Kernel>>();
 
-/// Returns how many frames must be free to start the scheduler on `cpus` CPUs. The number includes a few frames for the
-/// program.
-pub(crate) fn frames_for_start(cpus: usize) -> usize {
+/// Returns how many frames the start of the scheduler needs on `cpus` CPUs, with `procs` Ps in use. The number includes
+/// a few frames for the program. [`frames_left`] must not be less.
+pub(crate) fn frames_for_start(cpus: usize, procs: usize) -> usize {
     let processors = cpus.saturating_sub(PROCS_LIMIT) * BYTES_PER_PROCESSOR;
-    START_FRAMES + cpus * START_FRAMES_PER_CPU + processors.div_ceil(PAGE_SIZE)
+    START_FRAMES + cpus * START_FRAMES_PER_CPU + procs * START_FRAMES_PER_PROCESSOR + processors.div_ceil(PAGE_SIZE)
 }
 
-/// Ends the kernel with a message if there is too little memory to start the scheduler.
-fn assert_memory_suffices() {
-    let (needed, free) = (frames_for_start(cpus::count()), frame::free_frames());
-    if free < needed {
-        let (needed, free) = (needed * PAGE_SIZE / 1024, free * PAGE_SIZE / 1024);
-        fatal(format_args!("not enough memory: the scheduler needs {needed} KiB, and {free} KiB are free"));
+/// Returns how many frames the start may take. Frames that are reserved for existing stacks do not count, because the
+/// stack of the main G must leave them.
+pub(crate) fn frames_left() -> usize {
+    frame::frames_for(Priority::Spawn)
+}
+
+/// Returns how many Ps can be in use: at most `wanted`, and not more than there is memory for. The devices may have
+/// taken memory since the other CPUs were started, and the program's options may demand more Ps than there are CPUs.
+fn affordable_procs(wanted: usize) -> usize {
+    let spare = frames_left().saturating_sub(frames_for_start(cpus::count(), 0));
+    let procs = wanted.min(spare / START_FRAMES_PER_PROCESSOR).max(1);
+    if procs < wanted {
+        log::warn!("no memory for {} of {wanted} Ps", wanted - procs);
     }
+    procs
 }
 
 /// The functions by which `mm` frees and counts the cached stacks of dead Gs.
@@ -116,13 +126,13 @@ const STACK_CACHE: StackCache = StackCache {
 /// Must be called once, by the boot CPU on its own stack, with interrupts off, after the other CPUs have been started.
 pub(crate) unsafe fn boot_main(settings: &Settings, program: Program) -> ! {
     platform::set_fatal(program.fatal);
-    assert_memory_suffices();
+    let procs = affordable_procs(settings.procs);
     idle::set_polling(settings.halt_poll);
     blocking::init(settings.blocking_limit);
     kthread::init();
     stack::fill_last_frames();
     platform::configure(settings.seed, settings.slice, settings.undisturbed);
-    let scheduler = Scheduler::with_limit(settings.procs, procs_limit());
+    let scheduler = Scheduler::with_limit(procs, procs_limit());
     platform::install(scheduler);
     mm::set_stack_cache(STACK_CACHE);
     sysmon::init();

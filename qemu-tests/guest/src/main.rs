@@ -27,6 +27,8 @@ mod failing;
 #[cfg(gmp_machine)]
 mod handoff;
 #[cfg(gmp_machine)]
+mod heap;
+#[cfg(gmp_machine)]
 mod idle;
 #[cfg(gmp_machine)]
 mod isolation;

@@ -19,7 +19,7 @@ pub fn usage() -> Usage {
     Usage { total: 0, free: 0, heap: 0, stacks_in_use: 0, stacks_cached: 0, stacks_reserved: 0, stacks_committed: 0 }
 }
 
-/// Frees the cached stacks of dead Gs on the machine. On the host, the operating system manages the memory, so this
+/// Frees cached memory on the machine. On the host, the operating system manages the memory, so this
 /// function frees nothing and returns 0. Does not block.
 pub fn free_cached_memory() -> usize {
     0

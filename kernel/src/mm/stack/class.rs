@@ -22,6 +22,7 @@ use x86_64::structures::paging::PhysFrame;
 
 use super::slot::{CLASSES, Commit, Slot, capacity};
 use crate::cpu::sync::InterruptMutex;
+use crate::mm::address::PAGE_SIZE;
 use crate::mm::error::OutOfMemory;
 use crate::mm::frame::{self, Priority};
 use crate::mm::{paging, tlb};
@@ -103,6 +104,22 @@ impl Class {
         Count { with_memory: lists.made - lists.bare_count, free: lists.free_count }
     }
 
+    /// Returns the priority of the requests for the first frames of a stack.
+    pub(super) fn priority(&self) -> Priority {
+        match self.commit() {
+            Commit::OnTouch => Priority::Spawn,
+            Commit::Whole => Priority::Ordinary,
+        }
+    }
+
+    /// Returns how many frames are to be free when a slot is made: those of a batch, or those of a whole stack.
+    pub(super) fn frames_wanted(&self) -> usize {
+        match self.commit() {
+            Commit::OnTouch => BATCH,
+            Commit::Whole => Slot { class: self.number, index: 0 }.bytes() / PAGE_SIZE,
+        }
+    }
+
     fn commit(&self) -> Commit {
         Slot { class: self.number, index: 0 }.commit()
     }
@@ -174,8 +191,7 @@ impl Class {
     fn strip(&self, slot: Slot) -> usize {
         let mut frames = 0;
         for page in slot.pages() {
-            let Some(entry) = paging::find_entry(page) else { continue };
-            if let Some(frame) = paging::frame_of(entry.swap(0, Ordering::Relaxed)) {
+            if let Some(frame) = paging::unmap(page) {
                 frames += 1;
                 // SAFETY: the frame was mapped only at this address. Some CPUs may still cache the translation, but no
                 // code accesses the address before the slot is reused. The slot is reused only after an epoch has

@@ -68,7 +68,8 @@ impl Stack {
     fn take(bytes: usize, commit: Commit) -> Result<Self, OutOfMemory> {
         let class = &ALL[slot::class_of(bytes, commit).ok_or(OutOfMemory)?];
         let mut slot = class.take();
-        if slot.is_err() && pressure::relieve(bytes.div_ceil(PAGE_SIZE)) != 0 {
+        if slot.is_err() {
+            pressure::make_room_for(class.frames_wanted(), class.priority());
             slot = class.take();
         }
         slot.map(Self)
