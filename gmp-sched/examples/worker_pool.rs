@@ -53,6 +53,15 @@ fn main() {
     }
 }
 
+/// There is always a job, so the workers end only because the deadline competes with the jobs.
+#[test]
+fn deadline_ends_the_workers() {
+    // SAFETY: no G uses a thread-local variable.
+    let threads = unsafe { native::enter() };
+    let sums = threads.run(2, || sums(u64::MAX, Duration::from_millis(20)));
+    assert!((0..).map(|job| (job, job * (job + 1) / 2)).take(sums.len()).eq(sums));
+}
+
 #[test]
 fn every_job_is_done_once() {
     // SAFETY: no G uses a thread-local variable.

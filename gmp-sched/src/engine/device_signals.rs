@@ -29,6 +29,9 @@
 //! wait. Several raises between two waits count as one. After a raise that ends the wait of a G, further raises have no
 //! effect until this G runs again.
 //!
+//! A raise need not know which scheduler the waiting G belongs to. The signal knows the G, and the G its scheduler. So
+//! the signal goes to the raised list of that scheduler, from whichever thread, CPU or scheduler it is raised.
+//!
 //! ```
 //! use gmp_sched::device_signals::Signal;
 //! use gmp_sched::native::{self, Native};
@@ -36,15 +39,16 @@
 //!
 //! static DONE: Signal<Native> = Signal::new();
 //!
-//! unsafe { native::enter() }.run_with(1, |scheduler| {
+//! unsafe { native::enter() }.run(1, || {
 //!     // This thread plays the role of a device's interrupt handler.
-//!     let device = std::thread::spawn(move || DONE.raise(scheduler));
+//!     let device = std::thread::spawn(|| DONE.raise());
 //!     DONE.wait();
 //!     assert!(!DONE.wait_timeout(Duration::from_millis(1)), "it was raised once");
 //!     device.join().unwrap();
 //! });
 //! ```
 
+use core::ptr;
 use core::time::Duration;
 
 use crate::base::atomic::Ordering;
@@ -152,11 +156,25 @@ impl<Plat: Platform> Signal<Plat> {
                 // list stores RAISED if the limit has ended that wait, otherwise DELIVERED. This call of `poll` does
                 // so, unless another M has taken the signal already.
                 QUEUED => {
-                    if !pinned.machine().scheduler().poll(pinned) {
+                    if !self.poll_for_last_wait(pinned) {
                         return Found::OnItsWay;
                     }
                 }
                 _ => return Found::Taken,
+            }
+        }
+    }
+
+    /// Takes the signals from the raised list that this signal is on. That list belongs to the scheduler of the G that
+    /// waited last, which may be another one than the caller's, and may have ended. Returns what `poll` returns.
+    fn poll_for_last_wait(&'static self, pinned: &Pinned<Plat>) -> bool {
+        let here = pinned.machine().scheduler();
+        let last = self.goroutine.load(Ordering::Relaxed).map(Goroutine::scheduler);
+        match last.filter(|&last| !ptr::eq(last, here)) {
+            None => here.poll(pinned),
+            Some(other) => {
+                other.poll_from_outside(pinned);
+                false
             }
         }
     }
@@ -239,9 +257,20 @@ impl<Plat: Platform> Signal<Plat> {
 
     /// If a G waits, ends its wait; otherwise makes the next wait return at once. After a raise that ends a wait,
     /// further raises have no effect until the G that waited runs again. Does not block or allocate, and takes no lock.
-    /// Callable from interrupts and from any thread. Go: `netpollready`, `netpollunblock`.
+    /// Callable from interrupts and from any thread, also from one of another scheduler. Go: `netpollready`,
+    /// `netpollunblock`.
+    ///
+    /// ```
+    /// use gmp_sched::device_signals::Signal;
+    /// use gmp_sched::native::{self, Native};
+    ///
+    /// static READY: Signal<Native> = Signal::new();
+    ///
+    /// READY.raise();
+    /// unsafe { native::enter() }.run(1, || READY.wait());
+    /// ```
     #[doc(alias = "netpollready")]
-    pub fn raise(&'static self, scheduler: &'static Scheduler<Plat>) {
+    pub fn raise(&'static self) {
         Plat::point(Site::DeviceSignal);
         // Ordering: Release publishes what the handler did, even if the word does not change. Partners: the exchanges
         // in `check` and `end`.
@@ -255,9 +284,11 @@ impl<Plat: Platform> Signal<Plat> {
         if found.is_ok_and(|word| word & TAG != WAITING) {
             return;
         }
-        if scheduler.is_tracing()
-            && let Some(goroutine) = self.goroutine.load(Ordering::Relaxed)
-        {
+        // The exchange has acquired this field from `commit`. While the state is QUEUED, no other wait can begin, and
+        // nobody delivers the raise before the signal is on the list. So the field is that of the wait which is ended.
+        let goroutine = self.goroutine.load(Ordering::Relaxed).expect("a G waits");
+        let scheduler = goroutine.scheduler();
+        if scheduler.is_tracing() {
             scheduler.note_raise(goroutine.id());
         }
         let ready = &scheduler.signals.ready;

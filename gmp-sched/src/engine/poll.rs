@@ -92,12 +92,12 @@ impl<Plat: Platform> Scheduler<Plat> {
         });
     }
 
-    /// Like [`poll`](Self::poll), for sysmon, which has no P. Each G goes to the global queue of its scheduler.
-    pub(crate) fn poll_without_processor(&'static self) {
-        let pinned = Pinned::of_scheduler();
+    /// Like [`poll`](Self::poll), for a caller that is not an M of this scheduler with a P: sysmon, or an M of another
+    /// scheduler. Each G goes to the global queue of its scheduler.
+    pub(crate) fn poll_from_outside(&'static self, pinned: &Pinned<Plat>) {
         self.signals.take(|goroutine| {
             self.note_outside(EventKind::Device, goroutine, 0);
-            ready_pinned(&pinned, goroutine);
+            ready_pinned(pinned, goroutine);
         });
     }
 
@@ -128,11 +128,12 @@ impl<Plat: Platform> Scheduler<Plat> {
         Plat::parked_machine().filter(is_poller).or_else(|| self.timekeeper.load(Ordering::Acquire))
     }
 
-    /// Preempts an M that holds a P, so that the preempted M polls the signals. Prefers the M on this CPU. Called when
-    /// every P is held or about to be held. Callable from interrupts.
+    /// Preempts an M that holds a P, so that the preempted M polls the signals. Prefers the M on this CPU, which may be
+    /// an M of another scheduler. Called when every P is held or about to be held. Callable from interrupts.
     pub(crate) fn preempt_to_poll(&'static self) {
-        let holder = Plat::current_machine().filter(|machine| machine.processor().is_some());
-        if let Some(machine) = holder.or_else(|| self.machines().find(|machine| machine.processor().is_some())) {
+        let holds = |machine: &&'static Machine<Plat>| machine.processor().is_some();
+        let here = Plat::current_machine().filter(|machine| ptr::eq(machine.scheduler(), self));
+        if let Some(machine) = here.filter(holds).or_else(|| self.machines().find(holds)) {
             Plat::request_preemption(machine);
         }
     }

@@ -73,7 +73,7 @@ impl<Plat: Platform> Sysmon<Plat> {
         }
         let ready = self.scheduler.signals.is_ready();
         if ready && self.saw_ready {
-            self.scheduler.poll_without_processor();
+            self.scheduler.poll_from_outside(&Pinned::of_scheduler());
         }
         self.saw_ready = ready;
         if retaken {

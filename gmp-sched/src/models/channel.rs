@@ -45,7 +45,7 @@ fn select_all(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
     select::list_as_given(cases);
     select::sort_by_place(cases);
     let locked = select::lock_in_order(pinned, cases);
-    if let Some((chosen, waiter)) = select::try_locked(pinned, cases, select::Choice::First) {
+    if let Some((chosen, waiter)) = select::try_locked(pinned, cases, select::Choice::First, false) {
         select::unlock_all(cases, locked);
         if let Some(waiter) = waiter {
             ready_pinned(pinned, waiter);

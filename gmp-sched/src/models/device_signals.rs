@@ -65,7 +65,7 @@ impl Scene {
     fn step(&self, step: u32) {
         Model::point(Site::DeviceSignal);
         self.done.store(step, Ordering::Relaxed);
-        self.signal.raise(self.scheduler);
+        self.signal.raise();
     }
 
     fn deadline(&self, first: Instant) -> Instant {
@@ -230,7 +230,7 @@ fn cancellation_against_a_commit_and_a_raise() {
                 }
             }
         };
-        let raises = loom::thread::spawn(move || signal.raise(scheduler));
+        let raises = loom::thread::spawn(move || signal.raise());
         let cancelled = (node.clone(), resume_if_ready.clone());
         let cancelling = spawn_as(cancels, move |pinned| {
             cancelled.0.cancel(&Cause::of(ContextError::Canceled));
@@ -350,6 +350,23 @@ fn raise_while_all_ps_are_busy_asks_a_g_to_give_way() {
         run_as(waits, |pinned| scene.run(pinned, Instant::NEVER));
         scene.interrupt();
         assert!([waits, busy].into_iter().any(is_asked), "no M checks the raised list");
+    });
+}
+
+/// An M of another scheduler raises the signal of a waiting G, while no P is idle. A G of the waiting G's scheduler is
+/// asked to give way, and not the G that the other M runs, because that M would check another list.
+#[test]
+fn raise_by_another_scheduler_asks_a_g_of_the_waiting_gs_scheduler() {
+    explore_every_point(|| {
+        let (setting, other) = (Setting::new(2), Setting::new(1));
+        let (waits, busy) = (setting.running_machine(), setting.running_machine());
+        let scene = Scene::new(&setting, waits, 1);
+        run_as(waits, |pinned| scene.run(pinned, Instant::NEVER));
+        let raises = other.running_machine();
+        run_as(raises, |_| scene.interrupt());
+        assert!([waits, busy].into_iter().any(is_asked), "no M checks the raised list");
+        assert!(!is_asked(raises) && !other.scheduler.signals.is_ready());
+        scene.check(busy);
     });
 }
 

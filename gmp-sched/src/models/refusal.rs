@@ -147,8 +147,7 @@ fn refused_wait_for_a_signal_leaves_the_signal_free() {
         explore_every_point(move || {
             let setting = Setting::new(2);
             let signal: &'static Signal<Model> = Box::leak(Box::new(Signal::new()));
-            let scheduler = setting.scheduler;
-            let handler = loom::thread::spawn(move || signal.raise(scheduler));
+            let handler = loom::thread::spawn(move || signal.raise());
             let next = setting.running_machine();
             let mut is_taken = false;
             caller.call(&setting, || is_taken = !is_refused(|| signal.wait()));
@@ -181,7 +180,7 @@ fn refused_wait_for_a_signal_leaves_the_raise_to_the_g_that_waits() {
                 here.set_current(None);
                 assert!(signal.commit(pinned, waiter, generation, Instant::NEVER), "the G parks");
             });
-            let handler = loom::thread::spawn(move || signal.raise(scheduler));
+            let handler = loom::thread::spawn(move || signal.raise());
             caller.call(&setting, || {
                 assert!(is_refused(|| signal.wait()), "the raise is taken from the G that waits");
             });

@@ -40,7 +40,7 @@ fn second_waiter_does_not_disturb_the_first() {
         other.join().unwrap();
         let waiting = scheduler.goroutines().filter(|goroutine| goroutine.status() == Status::Waiting);
         let [waiting] = waiting.collect::<Vec<_>>()[..] else { panic!("the signal has not exactly one waiter") };
-        signal.raise(scheduler);
+        signal.raise();
         run_as(machines[0], |pinned| {
             scheduler.poll(pinned);
             let ready = pinned.processor().queue.pop(true).map(|(goroutine, _)| goroutine);
@@ -49,7 +49,7 @@ fn second_waiter_does_not_disturb_the_first() {
                 "another G is woken than the one that waits"
             );
             // The first G's wait is not over until that G runs, so this second raise belongs to the same wait.
-            signal.raise(scheduler);
+            signal.raise();
             assert_eq!(signal.check(pinned), Found::Taken, "a raise for the first is taken by the second");
             assert_eq!(signal.end(scheduler, waiting, Instant::NEVER), Some(true));
             assert_eq!(signal.check(pinned), Found::Nothing);
@@ -64,7 +64,7 @@ fn one_raise_is_taken_by_one_of_two_gs() {
         let setting = Setting::new(2);
         let machines = [setting.running_machine(), setting.running_machine()];
         let signal: &'static Signal<Model> = Box::leak(Box::new(Signal::new()));
-        signal.raise(setting.scheduler);
+        signal.raise();
         let taken = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
         let check = |taken: Arc<[AtomicBool; 2]>, which: usize| {
             move |pinned: &Pinned<Model>| match signal.check(pinned) {

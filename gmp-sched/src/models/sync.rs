@@ -6,11 +6,14 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::time::Duration;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use loom::cell::UnsafeCell;
 
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
+use crate::base::atomic::{AtomicU32, Ordering};
 use crate::entities::goroutine::WaitReason;
 use crate::library::sync::readers::{OneCount, Readers, SpreadCounts};
 use crate::library::sync::{Once, RawMutex, RawRwLock, Semaphore, WaitGroup};
@@ -159,6 +162,60 @@ fn readers_and_writers_of_spread_counts() {
     readers_and_writers::<SpreadCounts>();
 }
 
+/// A reader holds the lock all the time. Another reader is never refused, although a writer tries to lock and fails.
+fn refused_writer_refuses_no_reader<R: Readers>() {
+    explore(|| {
+        let shared = (RawRwLock::<Model, R>::new(), ());
+        let slot = shared.0.share(None).expect("it waits for ever");
+        let shared = run_all(
+            shared,
+            &[
+                |(lock, ())| assert!(!lock.try_exclude(), "a reader holds the lock"),
+                |(lock, ())| lock.unshare(lock.try_share().expect("refused because of a writer that was refused")),
+            ],
+        );
+        shared.0.unshare(slot);
+        assert!(shared.0.try_exclude());
+    });
+}
+
+/// The lock is free. A reader and a writer try to lock, and at least one of them succeeds.
+fn reader_and_writer_are_not_both_refused<R: Readers>() {
+    explore(|| {
+        type Tries<R> = (RawRwLock<Model, R>, AtomicU32);
+        let shared: Arc<Tries<R>> = run_all(
+            (RawRwLock::new(), AtomicU32::new(0)),
+            &[
+                |(lock, locked)| {
+                    if lock.try_exclude() {
+                        locked.fetch_add(1, Ordering::Relaxed);
+                        lock.include();
+                    }
+                },
+                |(lock, locked)| {
+                    if let Some(slot) = lock.try_share() {
+                        locked.fetch_add(1, Ordering::Relaxed);
+                        lock.unshare(slot);
+                    }
+                },
+            ],
+        );
+        assert_ne!(shared.1.load(Ordering::Relaxed), 0, "each is refused because of the other");
+    });
+}
+
+#[test]
+fn refused_writer_is_not_seen_by_readers() {
+    refused_writer_refuses_no_reader::<OneCount>();
+    refused_writer_refuses_no_reader::<SpreadCounts>();
+}
+
+#[test]
+fn reader_and_writer_that_try_are_not_both_refused() {
+    reader_and_writer_are_not_both_refused::<OneCount>();
+    reader_and_writer_are_not_both_refused::<SpreadCounts>();
+}
+
 #[test]
 fn permit_has_one_holder_at_a_time() {
     explore(|| {
@@ -206,5 +263,38 @@ fn effects_of_tasks_are_seen_by_waiters_of_a_wait_group() {
                 },
             ],
         );
+    });
+}
+
+/// Misuses of a wait group are refused. Other Gs never see a counter that the refused call has changed: no wait ends
+/// early, and no correct call is refused.
+#[test]
+fn refused_change_of_a_wait_group_is_not_seen() {
+    fn refused(change: impl FnOnce()) {
+        assert!(catch_unwind(AssertUnwindSafe(change)).is_err(), "it is not refused");
+    }
+    fn use_correctly(group: &WaitGroup<Model>) {
+        group.add(1);
+        assert!(!group.wait_timeout(Duration::ZERO), "a task is under way");
+        group.done();
+    }
+    explore(|| {
+        let group = WaitGroup::new();
+        group.add(5);
+        // The sum is 2^32, of which a word of 32 bits keeps 0.
+        let group = run_all(group, &[|group| refused(|| group.add(u32::MAX - 4)), use_correctly]);
+        (0..5).for_each(|_| group.done());
+        group.wait();
+    });
+    explore(|| {
+        let misuse = |group: &WaitGroup<Model>| {
+            // The counter may be one, because of the other G. Then this call is not a misuse that can be noticed.
+            if catch_unwind(AssertUnwindSafe(|| group.done())).is_ok() {
+                group.add(1);
+            }
+        };
+        let group = run_all(WaitGroup::new(), &[misuse, |group| group.add(1)]);
+        group.done();
+        group.wait();
     });
 }

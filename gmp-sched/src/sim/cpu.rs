@@ -175,7 +175,7 @@ impl SimCpu {
             traced("IPI", || self.reschedule_interrupt());
         }
         while let Some(signal) = simulation.take_device_interrupt() {
-            traced("device", || signal.raise(simulation.scheduler.get().expect("devices are used by Gs")));
+            traced("device", || signal.raise());
         }
         if self.timer.get() <= simulation.instant() {
             self.timer.set(Instant::NEVER);

@@ -22,8 +22,6 @@ mod platform {
 
     use gmp_sched::chan::{RecvError, SendError};
     use gmp_sched::device_signals::Signal;
-    use gmp_sched::platform::Pinned;
-    use gmp_sched::scheduler::Scheduler;
 
     pub(super) use gmp_sched::native::{
         Barrier, Builder, CancelHandle, Chan, Condvar, Context, ErrorGroup, JoinHandle, Lazy, Limit, Mutex, Once,
@@ -38,14 +36,9 @@ mod platform {
     /// The size of a stack that is not a standard stack.
     pub(super) const STACK_BYTES: usize = 256 * 1024;
 
-    /// The scheduler of the calling G.
-    pub(super) fn scheduler() -> &'static Scheduler<ThisPlatform> {
-        Pinned::<ThisPlatform>::new().machine().scheduler()
-    }
-
     /// Raises `signal` now, because there are no devices here.
     pub(super) fn raise_later(signal: &'static Signal<ThisPlatform>, _: Duration) {
-        signal.raise(scheduler());
+        signal.raise();
     }
 
     pub(super) fn blocking_send(sender: &Sender<Value>, value: Value) -> Result<(), SendError<Value>> {

@@ -22,8 +22,6 @@ mod platform {
 
     use gmp_sched::chan::{RecvError, SendError};
     use gmp_sched::device_signals::Signal;
-    use gmp_sched::platform::Pinned;
-    use gmp_sched::scheduler::Scheduler;
     use gmp_sched::sim;
 
     pub(super) use gmp_sched::sim::{
@@ -37,11 +35,6 @@ mod platform {
 
     /// The size of a stack that is not a standard stack.
     pub(super) const STACK_BYTES: usize = 32 * 1024;
-
-    /// The scheduler of the calling G.
-    pub(super) fn scheduler() -> &'static Scheduler<ThisPlatform> {
-        Pinned::<ThisPlatform>::new().machine().scheduler()
-    }
 
     /// Lets a device raise `signal` by an interrupt after `duration`.
     pub(super) fn raise_later(signal: &'static Signal<ThisPlatform>, duration: Duration) {

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::panic::{PanicHookInfo, panic_any};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::{mem, process, thread};
+use std::{fmt, mem, process, thread};
 
 thread_local! {
     /// The seed of the program that is simulated on this thread.
@@ -110,6 +110,13 @@ impl Value {
         if self.check != !self.number || *self.boxed != self.number {
             broken("a value is not what it was made to be");
         }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.verify();
+        self.number.fmt(f)
     }
 }
 

@@ -149,7 +149,7 @@ fn expired_limit_does_not_prevent_success() {
     assert!(Semaphore::new(1).acquire_until(1, &context).is_ok() && WaitGroup::new().wait_until(&context).is_ok());
     let (sender, receiver) = channel(1);
     assert_eq!(sender.send_until(1, &context), Ok(()));
-    assert_eq!(Select::new(&mut [recv(&receiver).case()]).wait_until(&context), Ok(0));
+    assert_eq!(Select::new(&mut [recv(&receiver).case()]).ordered().wait_until(&context), Ok(0));
     assert_eq!(sender.send_until(2, &context), Ok(()));
     assert_eq!(receiver.recv_until(&context), Ok(2));
 }

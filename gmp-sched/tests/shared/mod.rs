@@ -11,6 +11,7 @@ use super::platform;
 
 mod channels;
 mod classics;
+mod contexts;
 mod go_like_channels;
 mod limits;
 mod locks;

@@ -12,7 +12,7 @@ use gmp_sched::select;
 use gmp_sched::select::{Select, recv, send};
 use gmp_sched::time::Instant;
 
-use super::platform::{Chan, Receiver, Sender, channel, go, yield_now};
+use super::platform::{Chan, Context, Receiver, Sender, ThisPlatform, channel, go, now, yield_now};
 
 fn ready_cases_are_chosen_with_equal_probability() {
     const ROUNDS: usize = 4000;
@@ -238,6 +238,74 @@ fn deadline_ends_selects() {
     assert_eq!(value, Ok(4));
 }
 shared_test!(deadline_ends_selects);
+
+/// A limit that is over when the select begins is chosen as often as each of the ready cases. The selects have three
+/// ready cases. The last select has more cases than a word has bits.
+fn limit_that_is_over_is_chosen_like_a_ready_case() {
+    const ROUNDS: usize = 4000;
+    let (context, cancel) = Context::background().with_cancel();
+    cancel.cancel();
+    let chan = Chan::new(1);
+    chan.send(()).unwrap();
+    let (one, two, three) = (chan.receiver(), chan.receiver(), chan.receiver());
+    let select_of = |count: usize, end: &dyn Fn(Select<'_, ThisPlatform>) -> Option<usize>| {
+        let idle = Receiver::<()>::never();
+        let receivers = [one, two, three].into_iter().chain((3..count).map(|_| &idle));
+        let mut waiting: Vec<_> = receivers.map(recv).collect();
+        let mut cases: Vec<_> = waiting.iter_mut().map(|each| each.case()).collect();
+        end(Select::new(&mut cases)).unwrap_or(3)
+    };
+    let selects: [&dyn Fn() -> usize; 6] = [
+        &|| select! { recv(one) => 0, recv(two) => 1, recv(three) => 2, until(&context) => 3 },
+        &|| select! { recv(one) => 0, recv(two) => 1, recv(three) => 2, until(Instant::from_nanos(0)) => 3 },
+        &|| select! { recv(one) => 0, recv(two) => 1, recv(three) => 2, timeout(Duration::ZERO) => 3 },
+        &|| select_of(3, &|select| select.wait_until(&context).ok()),
+        &|| select_of(3, &|select| select.wait_timeout(Duration::ZERO)),
+        &|| select_of(64, &|select| select.wait_until(&context).ok()),
+    ];
+    for select in selects {
+        let mut chosen = [0; 4];
+        for _ in 0..ROUNDS {
+            chosen[select()] += 1;
+            let _ = chan.try_send(());
+        }
+        // If the choice is fair, this assertion fails with a probability below 10⁻⁹.
+        assert!(chosen.iter().all(|&count| (ROUNDS / 4).abs_diff(count) < ROUNDS / 20), "{chosen:?}");
+    }
+    for _ in 0..50 {
+        let value = select! { ordered; recv(chan) -> value => value, until(&context) => Err(RecvError) };
+        assert_eq!(value, Ok(()), "the limit is the last of the ready cases");
+        chan.send(()).unwrap();
+    }
+}
+shared_test!(limit_that_is_over_is_chosen_like_a_ready_case);
+
+/// A loop whose channel is always ready ends at its deadline, and when its context is cancelled.
+fn channel_that_is_always_ready_does_not_hide_a_limit() {
+    let (closed, _) = channel::<u8>(0);
+    let (context, cancel) = Context::background().with_cancel();
+    let deadline = now() + Duration::from_millis(2);
+    let loops = go(move || {
+        loop {
+            select! {
+                send(closed, 1) -> sent => assert_eq!(sent, Err(SendError(1))),
+                until(deadline) => break,
+            }
+        }
+        loop {
+            select! {
+                send(closed, 1) => yield_now(),
+                until(&context) => return now() >= deadline,
+            }
+        }
+    });
+    while now() < deadline {
+        yield_now();
+    }
+    cancel.cancel();
+    assert_eq!(loops.join(), Ok(true));
+}
+shared_test!(channel_that_is_always_ready_does_not_hide_a_limit);
 
 /// Every value that is sent is received once by some select, both without deadlines and with deadlines.
 fn selects_lose_and_duplicate_no_value() {

@@ -7,10 +7,11 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 
 use gmp_sched::cancel::ContextError;
+use gmp_sched::sync::TryGoError;
 
 use super::join_all;
 use super::platform::{
-    Barrier, Context, ErrorGroup, Lazy, Once, OnceCell, Semaphore, WaitGroup, channel, go, sleep, yield_now,
+    Barrier, Context, ErrorGroup, Lazy, Once, OnceCell, Semaphore, WaitGroup, channel, go, now, sleep, yield_now,
 };
 
 fn wait_group_waits_for_all_tasks() {
@@ -199,13 +200,15 @@ fn first_error_cancels_the_group() {
     }
     assert_eq!(group.wait(), Err("first".to_string()));
     assert_eq!((context.err(), above.err()), (Some(ContextError::Canceled), None));
+    assert_eq!(context.cause().unwrap().to_string(), "first");
     assert_eq!(told.load(Ordering::Relaxed), 1);
     // If no G fails, the context is cancelled when all Gs have ended, and the function of `on_cancel` is not called.
-    let (group, context) = ErrorGroup::<()>::new().with_context(&above);
+    let (group, context) = ErrorGroup::new().with_context(&above);
     let seen = context.clone();
-    group.go(move || if seen.is_done() { Err(()) } else { Ok(()) });
+    group.go(move || seen.check());
     let group = group.on_cancel(|| unreachable!("nobody failed"));
     assert_eq!((group.wait(), context.err()), (Ok(()), Some(ContextError::Canceled)));
+    assert_eq!(context.cause().unwrap().to_string(), "context canceled");
     // When the parent context is cancelled, the group's context is cancelled, too.
     let (above, cancel) = Context::background().with_cancel();
     let (group, context) = ErrorGroup::new().with_context(&above);
@@ -214,6 +217,29 @@ fn first_error_cancels_the_group() {
     assert_eq!(group.wait(), Err(ContextError::Canceled));
 }
 shared_test!(first_error_cancels_the_group);
+
+/// A context and a hook that are added to a group after its first error are cancelled and called at once.
+fn group_that_has_failed_cancels_what_is_added_later() {
+    let group = ErrorGroup::new();
+    group.go(|| Err("first"));
+    while !group.is_canceled() {
+        yield_now();
+    }
+    let told = Arc::new(AtomicU32::new(0));
+    let tells = told.clone();
+    let (group, context) = group.with_context(&Context::background());
+    let group = group.on_cancel(move || _ = tells.fetch_add(1, Ordering::Relaxed));
+    assert_eq!(told.load(Ordering::Relaxed), 1);
+    assert!(context.is_done());
+    assert_eq!(context.cause().unwrap().to_string(), "first");
+    let waits = context.clone();
+    group.go(move || {
+        waits.wait();
+        Err("second")
+    });
+    assert_eq!((group.wait(), told.load(Ordering::Relaxed)), (Err("first"), 1));
+}
+shared_test!(group_that_has_failed_cancels_what_is_added_later);
 
 fn error_group_respects_its_limit() {
     const LIMIT: u32 = 3;
@@ -243,3 +269,123 @@ fn error_group_respects_its_limit() {
     assert_eq!(group.wait(), Ok(()));
 }
 shared_test!(error_group_respects_its_limit);
+
+/// As in the tests of Go's `x/sync/semaphore`: whether a request for one permit is granted, by each kind of request.
+fn permits_are_granted_while_there_are_some() {
+    let requests: [fn(&Semaphore, u32) -> bool; 3] = [
+        |semaphore, permits| semaphore.try_acquire(permits).map(|permit| permit.forget()).is_some(),
+        |semaphore, permits| {
+            let granted = semaphore.acquire_timeout(permits, Duration::from_millis(1));
+            granted.map(|permit| permit.forget()).is_some()
+        },
+        |semaphore, permits| {
+            let (context, _cancel) = Context::background().with_timeout(Duration::from_millis(1));
+            semaphore.acquire_until(permits, &context).map(|permit| permit.forget()).is_ok()
+        },
+    ];
+    for request in requests {
+        let semaphore = Semaphore::new(2);
+        semaphore.acquire(1).forget();
+        assert!(request(&semaphore, 1) && !request(&semaphore, 1));
+        semaphore.release(2);
+        assert!(request(&semaphore, 1) && !request(&semaphore, 2) && !request(&semaphore, 3));
+        semaphore.acquire(1).forget();
+        assert!(!request(&semaphore, 1) && request(&semaphore, 0));
+    }
+}
+shared_test!(permits_are_granted_while_there_are_some);
+
+/// A request for more permits than there are waits until its limit is over. Meanwhile it keeps no other request waiting.
+fn impossible_request_for_permits_waits_alone() {
+    const SIZE: u32 = 2;
+    let semaphore = Arc::new(Semaphore::new(SIZE));
+    let (context, cancel) = Context::background().with_cancel();
+    let too_big = {
+        let semaphore = semaphore.clone();
+        go(move || semaphore.acquire_until(SIZE + 1, &context).map(drop))
+    };
+    yield_now();
+    let group = ErrorGroup::new();
+    for _ in 0..3 * SIZE {
+        let semaphore = semaphore.clone();
+        group.go(move || {
+            let _permit = semaphore.acquire_until(1, now() + Duration::from_secs(3600))?;
+            sleep(Duration::from_micros(100));
+            Ok::<_, ContextError>(())
+        });
+    }
+    assert_eq!(group.wait(), Ok(()));
+    assert!(!too_big.is_finished() && semaphore.try_acquire(SIZE).is_some());
+    cancel.cancel();
+    assert_eq!(too_big.join(), Ok(Err(ContextError::Canceled)));
+    assert_eq!(semaphore.available(), SIZE);
+}
+shared_test!(impossible_request_for_permits_waits_alone);
+
+/// A request whose context is cancelled before permits are released is not granted.
+fn cancelled_request_for_permits_is_not_granted() {
+    for _ in 0..20 {
+        let semaphore = Arc::new(Semaphore::new(2));
+        let (context, cancel) = Context::background().with_cancel();
+        semaphore.acquire(1).forget();
+        let other = {
+            let semaphore = semaphore.clone();
+            go(move || {
+                // As soon as the large request waits, `try_acquire` no longer gets the other permit.
+                while semaphore.try_acquire(1).is_some() {
+                    yield_now();
+                }
+                cancel.cancel();
+                semaphore.release(1);
+            })
+        };
+        assert_eq!(semaphore.acquire_until(2, &context).map(drop), Err(ContextError::Canceled));
+        other.join().unwrap();
+        assert_eq!(semaphore.available(), 2);
+    }
+}
+shared_test!(cancelled_request_for_permits_is_not_granted);
+
+/// As in the tests of Go's `x/sync/errgroup`: the result of a group, and the cause of its context, for several tasks.
+fn first_error_is_the_result_and_the_cause() {
+    for (tasks, expected) in [
+        ([].as_slice(), Ok(())),
+        (&[Ok(())], Ok(())),
+        (&[Err("doomed")], Err("doomed")),
+        (&[Err("doomed"), Ok(())], Err("doomed")),
+        (&[Ok(()), Err("doomed"), Ok(()), Err("doomed")], Err("doomed")),
+    ] {
+        let (group, context) = ErrorGroup::new().with_context(&Context::background());
+        for (number, &task) in tasks.iter().enumerate() {
+            if number % 2 == 0 {
+                group.go(move || task);
+            } else {
+                assert!(group.try_go(move || task).is_ok());
+            }
+        }
+        assert_eq!(group.wait(), expected);
+        assert!(context.done().is_closed());
+        assert_eq!(context.cause().unwrap().to_string(), expected.err().unwrap_or("context canceled"));
+    }
+}
+shared_test!(first_error_is_the_result_and_the_cause);
+
+/// As in the tests of Go's `x/sync/errgroup`: exactly as many tasks as the limit allows are accepted.
+fn error_group_accepts_as_many_tasks_as_its_limit() {
+    const LIMIT: u32 = 42;
+    let group = ErrorGroup::<()>::with_limit(LIMIT);
+    let (open, gate) = channel::<()>(0);
+    let task = || {
+        let gate = gate.clone();
+        move || {
+            let _ = gate.recv();
+            Ok(())
+        }
+    };
+    assert!((0..LIMIT).all(|_| group.try_go(task()).is_ok()));
+    assert!((0..LIMIT).all(|_| matches!(group.try_go(task()), Err(TryGoError::LimitReached(_)))));
+    drop(open);
+    (0..LIMIT).for_each(|_| group.go(task()));
+    assert_eq!(group.wait(), Ok(()));
+}
+shared_test!(error_group_accepts_as_many_tasks_as_its_limit);

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use gmp_sched::device_signals::Signal;
 use gmp_sched::native::{self, Native};
-use gmp_sched::platform::{Pinned, Platform};
+use gmp_sched::platform::Platform;
 
 use crate::entered::THREADS;
+use crate::panics::panic_of;
 
 fn signal<Plat: Platform>() -> &'static Signal<Plat> {
     Box::leak(Box::default())
@@ -19,13 +20,13 @@ fn signal<Plat: Platform>() -> &'static Signal<Plat> {
 fn raises_from_other_threads_are_never_lost() {
     const ROUNDS: u64 = 100;
     for processors in [1, 2, 4] {
-        THREADS.run_with(processors, move |scheduler| {
+        THREADS.run(processors, move || {
             let (ping, pong) = (signal::<Native>(), Arc::new(AtomicU64::new(0)));
             let answered = pong.clone();
             let finished = Arc::new(AtomicUsize::new(0));
             let device = thread::spawn(move || {
                 for round in 1..=ROUNDS {
-                    ping.raise(scheduler);
+                    ping.raise();
                     while answered.load(Ordering::Acquire) < round {
                         thread::yield_now();
                     }
@@ -54,6 +55,38 @@ fn raises_from_other_threads_are_never_lost() {
     }
 }
 
+/// The raise comes from a G of another scheduler, whose Ms never check the list of the waiting G's scheduler.
+#[test]
+fn raise_by_a_g_of_another_scheduler_ends_the_wait() {
+    for processors in [1, 2] {
+        THREADS.run(processors, || {
+            let device = signal::<Native>();
+            for _ in 0..20 {
+                let waits = native::go(|| device.wait_timeout(Duration::from_secs(3600)));
+                native::yield_now();
+                thread::spawn(|| THREADS.run(1, || device.raise())).join().unwrap();
+                assert_eq!(waits.join(), Ok(true));
+            }
+        });
+    }
+}
+
+/// The G that waits for the signal is left behind by its scheduler. A raise after that leaves the signal on a list that
+/// no M of that scheduler checks. A G that waits for the signal later must not wait for such an M.
+#[test]
+fn signal_that_an_ended_scheduler_has_left_behind_does_not_stop_the_next_wait() {
+    let device = signal::<Native>();
+    THREADS.run(1, || {
+        native::go(|| device.wait()).detach();
+        native::yield_now();
+    });
+    device.raise();
+    THREADS.run(1, || {
+        let refused = panic_of(|| device.wait_timeout(Duration::from_secs(3600)));
+        assert_eq!(refused, "two Gs wait for one signal");
+    });
+}
+
 #[test]
 fn timeout_ends_a_wait_for_a_signal() {
     THREADS.run(1, || {
@@ -61,7 +94,7 @@ fn timeout_ends_a_wait_for_a_signal() {
         let start = native::now();
         assert!(!device.wait_timeout(Duration::from_millis(1)));
         assert!(native::now() - start >= Duration::from_millis(1));
-        device.raise(Pinned::<Native>::new().machine().scheduler());
+        device.raise();
         assert!(device.wait_timeout(Duration::ZERO), "it was raised before");
         assert!(!device.wait_timeout(Duration::ZERO));
     });

@@ -5,11 +5,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::entered::THREADS;
 use crate::panics::panic_of;
+use gmp_sched::JoinError;
 use gmp_sched::native::{
-    self, Barrier, Condvar, ErrorGroup, Mutex, Once, OnceCell, Pool, RwLock, Semaphore, SingleFlight, WaitGroup,
+    self, Barrier, Condvar, ErrorGroup, Mutex, Once, OnceCell, Pool, Receiver, RwLock, Semaphore, Sender, SingleFlight,
+    WaitGroup,
 };
-use gmp_sched::sync::lock_api::{GuardSend, RawMutex as _};
-use gmp_sched::sync::{Fetched, RawMutex};
+use gmp_sched::sync::lock_api::{GuardSend, RawMutex as _, RawRwLock as _};
+use gmp_sched::sync::readers::{OneCount, Readers, SpreadCounts};
+use gmp_sched::sync::{Fetched, RawMutex, RawRwLock};
 
 /// Checks the sizes that the documentation states.
 #[test]
@@ -42,11 +45,28 @@ fn misuse_panics_with_gos_messages() {
     // held. It guards no data, so nothing can be accessed wrongly.
     let unlock = || unsafe { mutex.unlock(GuardSend::new()) };
     assert_eq!(panic_of(unlock), "sync: unlock of unlocked mutex");
+    unlock_for_reading_is_checked::<OneCount>();
+    unlock_for_reading_is_checked::<SpreadCounts>();
     let semaphore = Semaphore::new(2);
     assert_eq!(panic_of(|| semaphore.release(1)), "semaphore: released more than held");
     THREADS.run(1, || {
         assert_eq!(panic_of(|| drop(Semaphore::new(2).acquire(3))), "semaphore: 3 of 2 permits");
     });
+}
+
+fn unlock_for_reading_is_checked<R: Readers>() {
+    let lock = RawRwLock::<native::Native, R>::new();
+    let slot = lock.lock_shared();
+    // SAFETY: the first call unlocks the lock. The contract of the later calls is violated on purpose, because this is
+    // the misuse under test: the lock is free. It guards no data, so nothing can be accessed wrongly.
+    let unlock = || unsafe { lock.unlock_shared(slot) };
+    unlock();
+    for _ in 0..2 {
+        assert_eq!(panic_of(unlock), "sync: RUnlock of unlocked RWMutex");
+    }
+    assert!(lock.try_lock_exclusive().is_some(), "the refused calls have changed nothing");
+    assert_eq!(panic_of(unlock), "sync: RUnlock of unlocked RWMutex");
+    assert!(lock.try_lock_shared().is_none(), "the refused call has changed nothing");
 }
 
 #[test]
@@ -227,5 +247,90 @@ fn single_flight_shares_calls_and_forgets_them() {
         let all: Vec<_> = all.into_iter().map(|handle| handle.join().unwrap()).collect();
         assert_eq!(all, [Fetched { value: 1, is_shared: true }; 4]);
         assert_eq!(flights.call("key", || 7), Fetched { value: 7, is_shared: false });
+    });
+}
+
+/// A call that was forgotten ends without an effect on the call that replaced it: later callers join the latter.
+#[test]
+fn forgotten_call_does_not_end_the_call_after_it() {
+    THREADS.run(1, || {
+        let flights = Arc::new(SingleFlight::new());
+        let call = |value, gate: Receiver<()>| {
+            let flights = flights.clone();
+            let made = native::go(move || {
+                let fetch = || {
+                    let _ = gate.recv();
+                    value
+                };
+                flights.call("key", fetch).value
+            });
+            // With one P, the other G waits at its gate, or for the call that it has joined, when this one continues.
+            native::yield_now();
+            made
+        };
+        let gates: [(Sender<()>, Receiver<()>); 2] = [native::channel(0), native::channel(0)];
+        let first = call(1, gates[0].1.clone());
+        flights.forget(&"key");
+        let second = call(2, gates[1].1.clone());
+        gates[0].0.close();
+        assert_eq!(first.join(), Ok(1));
+        let third = call(3, gates[1].1.clone());
+        gates[1].0.close();
+        assert_eq!((second.join(), third.join()), (Ok(2), Ok(2)));
+        assert_eq!(flights.call("key", || 4).value, 4);
+    });
+}
+
+/// If a call panics or its G ends itself, each waiter calls its own function, and none waits forever.
+#[test]
+fn callers_of_a_call_that_does_not_return_do_not_wait_for_ever() {
+    let ends: [(fn() -> u32, fn(&JoinError) -> bool); 2] = [
+        (|| std::panic::panic_any("no value"), |error| matches!(error, JoinError::Panicked(_))),
+        (|| native::goexit(), |error| matches!(error, JoinError::Exited)),
+    ];
+    for (fetch, is_expected) in ends {
+        THREADS.run(2, move || {
+            let flights = Arc::new(SingleFlight::new());
+            let calls: Vec<_> = (0..5)
+                .map(|_| {
+                    let flights = flights.clone();
+                    native::go(move || {
+                        flights.call("key", || {
+                            native::yield_now();
+                            fetch()
+                        })
+                    })
+                })
+                .collect();
+            assert!(calls.into_iter().all(|call| is_expected(&call.join().unwrap_err())));
+            assert_eq!(flights.call("key", || 7).value, 7);
+        });
+    }
+}
+
+/// Calls with one key that are made at the same time share a result, which may be an error.
+#[test]
+fn concurrent_calls_share_a_result() {
+    THREADS.run(4, || {
+        let flights = Arc::new(SingleFlight::new());
+        let (calls, gate) = (Arc::new(AtomicU32::new(0)), native::channel::<()>(0));
+        let all: Vec<_> = (0..10)
+            .map(|_| {
+                let (flights, calls, gate) = (flights.clone(), calls.clone(), gate.1.clone());
+                native::go(move || {
+                    flights.call("key", || {
+                        calls.fetch_add(1, Ordering::Relaxed);
+                        let _ = gate.recv();
+                        Err::<u32, _>("no value")
+                    })
+                })
+            })
+            .collect();
+        while calls.load(Ordering::Relaxed) == 0 {
+            native::yield_now();
+        }
+        assert_eq!(flights.call("other key", || Ok(1)), Fetched { value: Ok(1), is_shared: false });
+        gate.0.close();
+        assert!(all.into_iter().all(|call| call.join().unwrap().value == Err("no value")));
     });
 }

@@ -424,10 +424,7 @@ fn locks_futures_and_devices_are_not_durable() {
     };
     not_durable("future", || Mutex::new((false, None)), poll, complete);
     let device = || -> &'static Signal<Native> { Box::leak(Box::default()) };
-    let raise = |device: &&'static Signal<Native>| {
-        device.raise(gmp_sched::platform::Pinned::<Native>::new().machine().scheduler());
-    };
-    not_durable("IO wait", device, |device| device.wait(), raise);
+    not_durable("IO wait", device, |device| device.wait(), |device| device.raise());
     static PARKED: AtomicUsize = AtomicUsize::new(0);
     let wait = |(): &()| {
         park::<Native>(WaitReason::Parked, |_, me| {

@@ -24,7 +24,7 @@ use crate::cpu::percpu::CpuId;
 use crate::drivers::disk_error::SetupError;
 use crate::drivers::virtio::entropy::{self, EntropyDevice};
 use crate::sched::kthread;
-use crate::sched::platform::{self, Kernel, Limit, Mutex};
+use crate::sched::platform::{Kernel, Limit, Mutex};
 
 /// How long the device may take to answer a request.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -150,9 +150,7 @@ fn entropy_device() -> Option<&'static EntropyDevice> {
 
 /// The interrupt handler of the device. Wakes the G that waits for an answer.
 fn announce() {
-    if let Some(scheduler) = platform::scheduler() {
-        ANSWERED.raise(scheduler);
-    }
+    ANSWERED.raise();
 }
 
 /// Fills `bytes` with bytes of the device. Returns `false` if no device is in use.

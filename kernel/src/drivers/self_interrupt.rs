@@ -8,7 +8,7 @@ use crate::arch::x86_64::apic;
 use crate::arch::x86_64::interrupts::{self, Vector};
 use crate::cpu::percpu::PreemptGuard;
 use crate::cpu::{contexts, percpu};
-use crate::sched::platform::{Kernel, scheduler};
+use crate::sched::platform::Kernel;
 
 static SIGNAL: Signal<Kernel> = Signal::new();
 /// The vector of the interrupt, allocated by the first call of [`interrupt`]. `None` if no vector was left.
@@ -49,7 +49,5 @@ pub fn wait_for_interrupt() {
 
 /// The handler of the interrupt that [`interrupt`] sends. Readies the G that waits in [`wait_for_interrupt`].
 fn raise(_: usize) {
-    if let Some(scheduler) = scheduler() {
-        SIGNAL.raise(scheduler);
-    }
+    SIGNAL.raise();
 }

@@ -185,7 +185,7 @@ fn waits() {
     println!(
         "   A driver that waits for a signal: M and P stay together. Main raises the signal, as an interrupt does."
     );
-    Story::of(scheduler, EventKind::Park, || SIGNAL.wait(), || SIGNAL.raise(scheduler)).tell();
+    Story::of(scheduler, EventKind::Park, || SIGNAL.wait(), || SIGNAL.raise()).tell();
     println!("   A driver that polls a register for 30 ms: its CPU is busy, so the P is not handed off at once.");
     let poll = || pit::wait(Duration::from_millis(30)).expect("a PIT");
     Story::of(scheduler, EventKind::SyscallEnter, poll, || compute(25)).tell();

@@ -46,7 +46,7 @@ fn request_preemption() {
 
 fn raise() {
     static SIGNAL: Signal<Kernel> = Signal::new();
-    SIGNAL.raise(Pinned::<Kernel>::new().machine().scheduler());
+    SIGNAL.raise();
 }
 
 fn take_preempt_mutex() {

@@ -8,7 +8,7 @@ use gmp_sched::platform::Platform;
 use kernel::clock;
 use kernel::internals::Vector;
 use kernel::percpu::CpuId;
-use kernel::platform::{Kernel, scheduler};
+use kernel::platform::Kernel;
 use kernel::prelude::*;
 
 use crate::vectors;
@@ -18,8 +18,8 @@ use spin::Once;
 fn device() -> (&'static Signal<Kernel>, Vector) {
     static SIGNAL: Once<(&'static Signal<Kernel>, Vector)> = Once::new();
     fn raise(_: usize) {
-        if let (Some((signal, _)), Some(scheduler)) = (SIGNAL.get(), scheduler()) {
-            signal.raise(scheduler);
+        if let Some((signal, _)) = SIGNAL.get() {
+            signal.raise();
         }
     }
     *SIGNAL.call_once(|| (Box::leak(Box::default()), vectors::allocate(raise)))

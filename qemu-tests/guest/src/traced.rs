@@ -94,7 +94,7 @@ fn compute_until(flag: &AtomicBool) {
 fn script_for_one_p() {
     static SIGNAL: Signal<Kernel> = Signal::new();
     static STOP: AtomicBool = AtomicBool::new(false);
-    let vector = vectors::allocate(|_| SIGNAL.raise(scheduler().expect("the scheduler runs")));
+    let vector = vectors::allocate(|_| SIGNAL.raise());
 
     let (sender, receiver) = channel(0);
     let receiving = go(move || receiver.recv());

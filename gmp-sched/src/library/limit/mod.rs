@@ -107,6 +107,11 @@ impl<'a, Plat: Platform> Limit<'a, Plat> {
         self.deadline
     }
 
+    /// Whether nothing ever ends a wait with this limit.
+    pub(crate) fn is_none(&self) -> bool {
+        self.deadline == Instant::NEVER && self.node.is_none()
+    }
+
     pub(crate) fn node(&self) -> Option<&'a Arc<Node<Plat>>> {
         self.node
     }
@@ -142,13 +147,13 @@ impl<Plat: Platform> Signal<Plat> {
     ///
     /// static DONE: Signal<Native> = Signal::new();
     ///
-    /// unsafe { native::enter() }.run_with(1, |scheduler| {
+    /// unsafe { native::enter() }.run(1, || {
     ///     assert!(!DONE.wait_until(now() + Duration::from_micros(10)));
     ///     let (request, cancel) = Context::background().with_cancel();
     ///     let waits = go(move || DONE.wait_until(&request));
     ///     cancel.cancel();
     ///     assert!(!waits.join().unwrap(), "the context ended the wait");
-    ///     DONE.raise(scheduler);
+    ///     DONE.raise();
     ///     assert!(DONE.wait_until(now()));
     /// });
     /// ```

@@ -7,24 +7,27 @@ use crate::library::chan::{Attempt, unlock_and_ready};
 use crate::platform::{Pinned, Platform};
 
 /// Step 1 of a select (see [`select`](super)): performs one of the cases that seem to be ready, and returns its index.
-/// Returns `None` if no case seems to be ready, or if each of `cases.len()` attempts has failed.
+/// Returns `None` if no case seems to be ready, or if each of `cases.len()` attempts has failed. If the limit `is_over`
+/// and is chosen, returns `cases.len()`.
 #[inline]
 pub(super) fn try_one<Plat: Platform>(
     pinned: &Pinned<Plat>,
     cases: &[Case<'_, Plat>],
     choice: Choice,
+    is_over: bool,
 ) -> Option<usize> {
     // An attempt fails only if another G has performed the operation first, or if other wakers have ended the waits of
     // all Gs on the other side of the channel. After the last failed attempt, the caller continues with step 2 of the
     // algorithm.
     for _ in 0..cases.len() {
         let chosen = match choice {
-            Choice::Random => choose(pinned, cases)?,
+            Choice::Random => choose(pinned, cases, is_over)?,
             // An ordered select may choose a later case only if no earlier one is ready at the same instant. That can
             // be checked only with all locks held. So step 1 tries only the first case.
             Choice::First => cases.first().filter(|first| first.looks_ready()).map(|_| 0)?,
         };
-        match cases[chosen].lock_and_attempt(pinned) {
+        let Some(case) = cases.get(chosen) else { return Some(chosen) };
+        match case.lock_and_attempt(pinned) {
             (held, Attempt::Moved(waiting)) => {
                 unlock_and_ready(pinned, held, waiting);
                 return Some(chosen);
@@ -36,13 +39,14 @@ pub(super) fn try_one<Plat: Platform>(
     None
 }
 
-/// Returns the index of one of the cases that seem to be ready, each with equal probability.
+/// Returns the index of one of the cases that seem to be ready, each with equal probability. A limit that `is_over`
+/// counts as a further case behind the last one.
 #[inline]
-pub(super) fn choose<Plat: Platform>(pinned: &Pinned<Plat>, cases: &[Case<'_, Plat>]) -> Option<usize> {
-    if cases.len() > u64::BITS as usize {
-        return choose_of_many(pinned, cases);
+pub(super) fn choose<Plat: Platform>(pinned: &Pinned<Plat>, cases: &[Case<'_, Plat>], is_over: bool) -> Option<usize> {
+    if cases.len() >= u64::BITS as usize {
+        return choose_of_many(pinned, cases, is_over);
     }
-    let mut ready = 0u64;
+    let mut ready = u64::from(is_over) << cases.len();
     for (number, case) in cases.iter().enumerate() {
         ready |= u64::from(case.looks_ready()) << number;
     }
@@ -61,15 +65,16 @@ pub(super) fn choose_bit<Plat: Platform>(pinned: &Pinned<Plat>, mut bits: u64) -
     (bits != 0).then_some(bits.trailing_zeros() as usize)
 }
 
-/// Does what [`choose`] does, for more cases than a word has bits, by reservoir sampling. The n-th ready case replaces
-/// the choice with probability 1/n, which makes all ready cases equally likely (Vitter, *Random Sampling with a
+/// Does what [`choose`] does, for more cases than a word has bits for, by reservoir sampling. The n-th ready case
+/// replaces the choice with probability 1/n, which makes all ready cases equally likely (Vitter, *Random Sampling with a
 /// Reservoir*, 1985, algorithm R).
 #[cold]
 #[inline(never)]
-fn choose_of_many<Plat: Platform>(pinned: &Pinned<Plat>, cases: &[Case<'_, Plat>]) -> Option<usize> {
+fn choose_of_many<Plat: Platform>(pinned: &Pinned<Plat>, cases: &[Case<'_, Plat>], is_over: bool) -> Option<usize> {
     let (mut ready, mut chosen) = (0, None);
-    for (number, case) in cases.iter().enumerate() {
-        if case.looks_ready() {
+    let looks_ready = cases.iter().map(Case::looks_ready).chain([is_over]);
+    for (number, looks_ready) in looks_ready.enumerate() {
+        if looks_ready {
             ready += 1;
             if random_below(pinned, ready) == 0 {
                 chosen = Some(number);

@@ -8,14 +8,16 @@
 /// | `send(sink, value) -> result => …` | the value was sent, or the channel is closed; `result` is a `Result<(), SendError<T>>` |
 /// | `send_from(sink, option) -> result => …` | as for `send`, with the value in an `Option`; never while the `Option` is `None` |
 /// | `default => …` | at one instant no other case was ready; must be last |
-/// | `timeout(duration) => …` | no other case was ready in time; must be last |
-/// | `until(limit) => …` | no other case was ready before the [limit](crate::cancel::Limit) was over (a deadline, a context); must be last |
+/// | `timeout(duration) => …` | the time has passed since the select began; must be last |
+/// | `until(limit) => …` | the [limit](crate::cancel::Limit) is over (a deadline has passed, a context is done); must be last |
 ///
 /// After `->` comes an irrefutable pattern; the arrow and the pattern may be left out. Among several ready arms one is
-/// chosen at random with equal probability. If the select begins with `ordered;`, the first ready arm is chosen. A
+/// chosen at random with equal probability; an `until` whose limit is over and a `timeout` of zero are ready arms, too.
+/// So a loop ends soon after its deadline even if one of its channels is always ready. If the select begins with
+/// `ordered;`, the first ready arm is chosen. A
 /// [source](crate::select::Source) is a receiver, a [`Chan`](crate::chan::Chan), a timer or a ticker; a
-/// [sink](crate::select::Sink) is a sender or a `Chan`. All sources, sinks and values are evaluated before the select
-/// begins, in order. The value of a `send` that is not chosen is dropped. The value of a
+/// [sink](crate::select::Sink) is a sender or a `Chan`. All sources, sinks, values and limits are evaluated before the
+/// select begins, in order. The value of a `send` that is not chosen is dropped. The value of a
 /// [`send_from`](crate::select::send_from()) stays in the `Option`. Blocks the calling G, unless there is a `default`.
 ///
 /// `break` and `continue` in an arm refer to the loop around the select. (In Go, `break` leaves the select.)
@@ -192,6 +194,27 @@ macro_rules! __select {
             "(`native::select!`, `kernel::select!`), or write `on Platform;` before the arms"
         ))
     };
+    // A select with a limit, which competes with the cases. `End` has functions with the names of the methods.
+    (@run $on:tt () [$(($case:ident ($made:expr) $pattern:tt $body:tt))*] (.$wait:ident($limit:expr)) $otherwise:tt) => {{
+        let result = match ($($made,)* $crate::select::End::$wait($limit),) {
+            ($(mut $case,)* end,) => {
+                let mut ready = $crate::select::Ready::new();
+                $(ready.check(&$case);)*
+                let is_over = ready.check_end(&end);
+                let chosen = ready.choose();
+                match $crate::__select!(@try chosen [$($case)*] end) {
+                    ::core::option::Option::Some(result) => result,
+                    ::core::option::Option::None => {
+                        $(let mut $case = $case;)*
+                        let waited = $crate::select::Remaining::at(&mut [$($case.case()),*]).wait_unless(end, is_over);
+                        let chosen = $crate::select::Chosen::number(waited);
+                        $crate::__select!(@take chosen [$($case)*])
+                    }
+                }
+            }
+        };
+        $crate::__select!(@dispatch result [$(($pattern $body))*] $otherwise)
+    }};
     // The cases and their borrows end before the body of the chosen arm runs.
     (@run $on:tt () [$(($case:ident ($made:expr) $pattern:tt $body:tt))*] ($($wait:tt)*) $otherwise:tt) => {{
         // This is a `match` and not a `let`, so that temporaries of the operands (such as a timer made for this
@@ -231,12 +254,14 @@ macro_rules! __select {
     }};
 
     (@try $chosen:ident []) => { { let _ = $chosen; ::core::option::Option::None } };
-    (@try $chosen:ident [$case:ident $($later:ident)*]) => {
+    // The limit is over and is chosen.
+    (@try $chosen:ident [] end) => { ($chosen == 0).then_some(()) };
+    (@try $chosen:ident [$case:ident $($later:ident)*] $($end:ident)?) => {
         if $chosen == 0 {
             $crate::select::Arm::try_now(&mut $case).map($crate::select::OneOf::This)
         } else {
             let later = $chosen.wrapping_sub(1);
-            $crate::__select!(@try later [$($later)*]).map($crate::select::OneOf::Later)
+            $crate::__select!(@try later [$($later)*] $($end)?).map($crate::select::OneOf::Later)
         }
     };
 

@@ -7,6 +7,9 @@
 //! probability; an [ordered](Select::ordered) select chooses the first. A select never exchanges a value with itself. A
 //! channel may occur in several cases.
 //!
+//! The limit of a select, if it has one, competes like a further, last case, which is ready when the limit is over. So
+//! in a loop around a select a channel that is always ready does not hide that the limit is over.
+//!
 //! # One successful attempt per case
 //!
 //! A [`Case`] takes part in one select: [`Select::new`] borrows the list for the lifetime of the cases, so the cases
@@ -15,10 +18,10 @@
 //!
 //! # Algorithm
 //!
-//! 1. Without locks, find the cases that seem to be ready. Choose one of them, lock its channel, and try the case. Most
-//!    selects finish here, with one lock. An ordered select tries only the first case in this step. The macro knows the
-//!    types of its cases. So, unless the select is ordered, the macro does this step before it makes a list of the
-//!    cases.
+//! 1. Without locks, find the cases that seem to be ready, and whether the limit is over. Choose one of them, lock its
+//!    channel, and try the case. Most selects finish here, with one lock. An ordered select tries only the first case in
+//!    this step. The macro knows the types of its cases. So, unless the select is ordered, the macro does this step
+//!    before it makes a list of the cases.
 //! 2. If nothing seemed to be ready, or if the attempt failed, lock all channels, each once, and check again. This
 //!    check is exact. If a case is ready, perform it. If no case is ready and the select must not wait, return: at this
 //!    instant nothing was ready. A select that waits forever and is not ordered first tries to do steps 2 and 3
@@ -57,7 +60,7 @@ use locks::{enter_in_order, lock_all, unlock_each};
 #[cfg(gmp_loom)]
 pub(crate) use locks::{list_as_given, lock_in_order, sort_by_place};
 #[doc(hidden)]
-pub use parts::{Chosen, OneOf, Ready, Remaining};
+pub use parts::{Chosen, End, OneOf, Ready, Remaining};
 pub use send::{SendCase, send};
 pub use send_from::{SendFromCase, send_from};
 pub use sink::Sink;
@@ -129,8 +132,16 @@ enum Patience<'a, Plat: Platform> {
     None,
     /// The select waits forever.
     Full,
-    /// The select waits until this limit is over.
-    Until(&'a Limit<'a, Plat>),
+    /// The select waits until this limit is over. The flag says whether it was over when the select began.
+    Until(&'a Limit<'a, Plat>, bool),
+}
+
+impl<Plat: Platform> Patience<'_, Plat> {
+    /// Whether the limit was over when the select began, so that the limit competes with the cases.
+    #[inline(always)]
+    fn is_over(&self) -> bool {
+        matches!(self, Self::Until(_, true))
+    }
 }
 
 impl<'a, Plat: Platform> Select<'a, Plat> {
@@ -221,10 +232,9 @@ impl<'a, Plat: Platform> Select<'a, Plat> {
         self.run(Patience::None)
     }
 
-    /// Waits like [`wait`](Self::wait), but no longer than `limit`, which is a deadline, a context or both. If a case
-    /// is ready, performs it even if the limit is over already. So a ready case takes precedence over the limit. To
-    /// choose at random between ready cases and a context that is done, do not use a limit, but add a case that
-    /// receives from [`Context::done`](crate::cancel::Context::done).
+    /// Waits like [`wait`](Self::wait), but no longer than `limit`, which is a deadline, a context or both. A limit
+    /// that is over competes with the ready cases as one of them: it is chosen with the same probability. An
+    /// [ordered](Self::ordered) select chooses the limit only if no case is ready.
     ///
     /// ```
     /// use gmp_sched::cancel::ContextError;
@@ -245,7 +255,7 @@ impl<'a, Plat: Platform> Select<'a, Plat> {
     ///
     /// # Errors
     ///
-    /// No case was ready within the limit.
+    /// The limit was over, and no case was chosen.
     ///
     /// # Panics
     ///
@@ -253,11 +263,12 @@ impl<'a, Plat: Platform> Select<'a, Plat> {
     #[track_caller]
     pub fn wait_until<'l>(self, limit: impl Into<Limit<'l, Plat>>) -> Result<usize, ContextError> {
         let limit = limit.into();
-        self.run(Patience::Until(&limit)).ok_or_else(|| limit.ended())
+        self.run(Patience::Until(&limit, limit.err().is_some())).ok_or_else(|| limit.ended())
     }
 
-    /// Waits like [`wait`](Self::wait), for `timeout` at most. Returns `None` if no case was ready in time. Go: a case
-    /// that receives from `time.After`.
+    /// Waits like [`wait`](Self::wait), for `timeout` at most. Returns `None` if no case was chosen in time. Go: a case
+    /// that receives from `time.After`. A `timeout` of zero is over at once, so it competes with the ready cases, as in
+    /// [`wait_until`](Self::wait_until). To take a ready case in any event, use [`poll`](Self::poll).
     ///
     /// ```
     /// use core::time::Duration;
@@ -275,7 +286,7 @@ impl<'a, Plat: Platform> Select<'a, Plat> {
     /// In the same cases as [`wait_until`](Self::wait_until).
     #[track_caller]
     pub fn wait_timeout(self, timeout: Duration) -> Option<usize> {
-        self.run(Patience::Until(&Limit::after(timeout)))
+        self.run(Patience::Until(&Limit::after(timeout), timeout.is_zero()))
     }
 
     #[inline]
@@ -286,9 +297,9 @@ impl<'a, Plat: Platform> Select<'a, Plat> {
         }
         let pinned = Pinned::of_scheduler();
         if !self.has_tried_one
-            && let Some(chosen) = try_one(&pinned, self.cases, self.choice)
+            && let Some(chosen) = try_one(&pinned, self.cases, self.choice, patience.is_over())
         {
-            return Some(chosen);
+            return (chosen < self.cases.len()).then_some(chosen);
         }
         if matches!(patience, Patience::None) && self.cases.len() <= 1 {
             // Step 1 has found that there was an instant at which the only case, if any, was not ready; see
@@ -350,17 +361,21 @@ fn with_all_locks<Plat: Platform>(
     patience: Patience<'_, Plat>,
 ) -> Option<usize> {
     let (locked, is_any_ready) = lock_all(&pinned, cases, choice);
-    if is_any_ready && let Some((chosen, waiting)) = try_locked(&pinned, cases, choice) {
+    let is_over = patience.is_over();
+    if (is_any_ready || is_over)
+        && let Some((chosen, waiting)) = try_locked(&pinned, cases, choice, is_over)
+    {
         unlock_all(cases, locked);
         if let Some(goroutine) = waiting {
             ready_pinned(&pinned, goroutine);
         }
-        return Some(chosen);
+        return (chosen < cases.len()).then_some(chosen);
     }
     match patience {
         Patience::Full => park(pinned, cases, locked, choice, None),
-        Patience::Until(limit) if limit.err().is_none() => park(pinned, cases, locked, choice, Some(limit)),
-        _ => {
+        // If the limit has ended since the select began, it ends the wait at once.
+        Patience::Until(limit, _) => park(pinned, cases, locked, choice, Some(limit)),
+        Patience::None => {
             unlock_all(cases, locked);
             None
         }
@@ -369,20 +384,23 @@ fn with_all_locks<Plat: Platform>(
 
 /// Tries cases with all locks held (the second half of step 2 of the algorithm). A case that seems to be ready is
 /// really ready, unless other wakers have ended the waits of all Gs on the other side of its channel. A failed attempt
-/// removes the waiters of those Gs from the queue, so that the case no longer seems to be ready.
+/// removes the waiters of those Gs from the queue, so that the case no longer seems to be ready. If the limit `is_over`
+/// and is chosen, returns `cases.len()` in place of an index.
 #[cold]
 #[inline(never)]
 pub(crate) fn try_locked<Plat: Platform>(
     pinned: &Pinned<Plat>,
     cases: &[Case<'_, Plat>],
     choice: Choice,
+    is_over: bool,
 ) -> Option<(usize, Option<&'static Goroutine<Plat>>)> {
     loop {
         let chosen = match choice {
-            Choice::Random => choose(pinned, cases)?,
-            Choice::First => cases.iter().position(Case::looks_ready)?,
+            Choice::Random => choose(pinned, cases, is_over)?,
+            Choice::First => cases.iter().position(Case::looks_ready).or(is_over.then_some(cases.len()))?,
         };
-        match cases[chosen].attempt() {
+        let Some(case) = cases.get(chosen) else { return Some((chosen, None)) };
+        match case.attempt() {
             Attempt::Moved(waiting) => return Some((chosen, waiting)),
             Attempt::Closed => return Some((chosen, None)),
             Attempt::NotReady => {}

@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use super::case::{Arm, Case};
 use super::choose::choose_bit;
-use super::{Select, wait_for_one};
+use super::{Patience, Select, wait_for_one};
 use crate::engine::preempt::before_wait;
 use crate::library::limit::{ContextError, Limit};
 use crate::platform::{Pinned, Platform};
@@ -38,6 +38,16 @@ impl<Plat: Platform> Ready<Plat> {
     #[inline(always)]
     pub fn before_wait(&self) {
         before_wait::<Plat>();
+    }
+
+    /// Records and returns whether `end` is over. Called after all cases were checked, so that `end` counts as the last
+    /// of them.
+    #[inline(always)]
+    pub fn check_end(&mut self, end: &End<'_, Plat>) -> bool {
+        let is_over = end.is_over();
+        self.bits |= u64::from(is_over).checked_shl(self.checked).unwrap_or(0);
+        self.checked += 1;
+        is_over
     }
 
     /// Returns the index of one of the cases that seem to be ready, each with equal probability. If no case seems to be
@@ -90,22 +100,57 @@ impl<'a, Plat: Platform, const N: usize> Remaining<'a, Plat, N> {
         Select::after_step_1(self.cases).poll()
     }
 
-    /// See [`Select::wait_until`].
+    /// See [`Select::wait_until`] and [`Select::wait_timeout`]. `is_over` is the result of [`Ready::check_end`].
     #[inline]
     #[track_caller]
-    pub fn wait_until<'l>(self, limit: impl Into<Limit<'l, Plat>>) -> Result<usize, ContextError> {
-        Select::after_step_1(self.cases).wait_until(limit)
-    }
-
-    /// See [`Select::wait_timeout`].
-    #[inline]
-    #[track_caller]
-    pub fn wait_timeout(self, timeout: Duration) -> Option<usize> {
-        Select::after_step_1(self.cases).wait_timeout(timeout)
+    pub fn wait_unless(self, end: End<'_, Plat>, is_over: bool) -> Option<usize> {
+        Select::after_step_1(self.cases).run(Patience::Until(&end.limit(), is_over))
     }
 }
 
-/// What one of the methods `wait`, `poll`, `wait_timeout` and `wait_until` of a select returns.
+/// What ends the wait of a select besides its cases. The functions that make this value have the names of the methods
+/// of [`Select`] that wait as long.
+#[derive(Clone, Copy, Debug)]
+pub enum End<'l, Plat: Platform> {
+    /// The operand of an arm `timeout`. The time begins with the wait, so the clock is read only by a select that waits.
+    After(Duration),
+    /// The operand of an arm `until`.
+    Until(Limit<'l, Plat>),
+}
+
+impl<'l, Plat: Platform> End<'l, Plat> {
+    /// Ends the wait after `timeout`.
+    #[inline(always)]
+    pub fn wait_timeout(timeout: Duration) -> Self {
+        Self::After(timeout)
+    }
+
+    /// Ends the wait when `limit` is over.
+    #[inline(always)]
+    pub fn wait_until(limit: impl Into<Limit<'l, Plat>>) -> Self {
+        Self::Until(limit.into())
+    }
+
+    /// Whether a wait would end at once.
+    #[inline(always)]
+    fn is_over(&self) -> bool {
+        match self {
+            Self::After(timeout) => timeout.is_zero(),
+            Self::Until(limit) => limit.err().is_some(),
+        }
+    }
+
+    /// The limit of a wait that begins now.
+    #[inline(always)]
+    fn limit(self) -> Limit<'l, Plat> {
+        match self {
+            Self::After(timeout) => Limit::after(timeout),
+            Self::Until(limit) => limit,
+        }
+    }
+}
+
+/// What one of the methods `wait`, `poll`, `wait_timeout`, `wait_until` and `wait_unless` of a select returns.
 pub trait Chosen {
     /// The index of the chosen case. If no case was chosen, an index that no case has.
     fn number(self) -> usize;

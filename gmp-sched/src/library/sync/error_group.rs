@@ -1,6 +1,7 @@
 //! Groups of Gs with a common error. Go: `golang.org/x/sync/errgroup`.
 
 use alloc::boxed::Box;
+use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -18,8 +19,8 @@ use crate::platform::Platform;
 /// `errgroup.Group`.
 ///
 /// The first error cancels the group: from then on [`is_canceled`](Self::is_canceled) returns true. The G that failed
-/// cancels the [context](Self::with_context) and calls the [hooks](Self::on_cancel). Cancelling does not stop the other
-/// Gs by itself.
+/// cancels the [context](Self::with_context) and calls the [hooks](Self::on_cancel). A context or hook that is added
+/// after that is cancelled or called at once. Cancelling does not stop the other Gs by itself.
 ///
 /// ```
 /// use gmp_sched::native::{self, ErrorGroup};
@@ -41,10 +42,20 @@ struct Shared<E, Plat: Platform> {
     under_way: WaitGroup<Plat>,
     /// Each G of the group that has not ended holds a permit. `None` if the group has no limit.
     limit: Option<Semaphore<Plat>>,
-    error: Mutex<Option<E>, Plat>,
+    /// Whether there is an error.
     is_canceled: AtomicBool,
-    on_cancel: Mutex<Vec<Box<dyn FnOnce() + Send>>, Plat>,
+    outcome: Mutex<Outcome<E, Plat>, Plat>,
 }
+
+struct Outcome<E, Plat: Platform> {
+    /// The first error.
+    error: Option<E>,
+    /// What is called at the first error. Empty after that.
+    hooks: Vec<Hook<E, Plat>>,
+}
+
+/// Called without the lock of the group's outcome.
+type Hook<E, Plat> = Box<dyn FnOnce(&Shared<E, Plat>) + Send>;
 
 impl<E: Send + 'static, Plat: Platform> ErrorGroup<E, Plat> {
     /// Makes a group without Gs.
@@ -88,7 +99,8 @@ impl<E: Send + 'static, Plat: Platform> ErrorGroup<E, Plat> {
     }
 
     /// Derives a context for the group from `context`, and returns both. The derived context is cancelled when the
-    /// first G fails, or when [`wait`](Self::wait) returns. Go: `errgroup.WithContext`.
+    /// first G fails, or when [`wait`](Self::wait) returns. If a G fails, the text of its error is the
+    /// [cause](Context::cause). Go: `errgroup.WithContext`.
     ///
     /// ```
     /// use core::time::Duration;
@@ -100,17 +112,25 @@ impl<E: Send + 'static, Plat: Platform> ErrorGroup<E, Plat> {
     ///     group.go(move || other.sleep(Duration::from_secs(3600)).map_err(|error| error.to_string()));
     ///     group.go(|| Err("out of paper".to_string()));
     ///     assert_eq!(group.wait(), Err("out of paper".to_string()));
-    ///     assert!(context.is_done());
+    ///     assert_eq!(context.cause().unwrap().to_string(), "out of paper");
     /// });
     /// ```
     #[doc(alias = "WithContext")]
-    pub fn with_context(self, context: &Context<Plat>) -> (Self, Context<Plat>) {
+    pub fn with_context(self, context: &Context<Plat>) -> (Self, Context<Plat>)
+    where
+        E: fmt::Display,
+    {
         let (context, cancel) = context.with_cancel();
-        (self.on_cancel(move || cancel.cancel()), context)
+        self.add_hook(Box::new(move |shared| {
+            // The group keeps the error for `wait`, so the cause is a copy of its text.
+            let cause = shared.outcome.lock().error.as_ref().expect("a G has failed").to_string();
+            cancel.cancel_with(cause);
+        }));
+        (self, context)
     }
 
-    /// Adds a hook: a function that is called when the first G fails. Hooks are called in the order in which they were
-    /// added.
+    /// Adds a hook: a function that is called when the first G fails, by that G, or at once if a G has failed already.
+    /// Hooks are called in the order in which they were added.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -128,17 +148,27 @@ impl<E: Send + 'static, Plat: Platform> ErrorGroup<E, Plat> {
     /// ```
     #[must_use]
     pub fn on_cancel(self, on_cancel: impl FnOnce() + Send + 'static) -> Self {
-        self.shared.on_cancel.lock().push(Box::new(on_cancel));
+        self.add_hook(Box::new(move |_| on_cancel()));
         self
+    }
+
+    fn add_hook(&self, hook: Hook<E, Plat>) {
+        {
+            let mut outcome = self.shared.outcome.lock();
+            if outcome.error.is_none() {
+                outcome.hooks.push(hook);
+                return;
+            }
+        }
+        hook(&self.shared);
     }
 
     fn with(limit: Option<Semaphore<Plat>>) -> Self {
         let shared = Shared {
             under_way: WaitGroup::new(),
             limit,
-            error: Mutex::new(None),
             is_canceled: AtomicBool::new(false),
-            on_cancel: Mutex::new(Vec::new()),
+            outcome: Mutex::new(Outcome { error: None, hooks: Vec::new() }),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -259,27 +289,30 @@ impl<E: Send + 'static, Plat: Platform> ErrorGroup<E, Plat> {
     #[doc(alias = "Wait")]
     pub fn wait(self) -> Result<(), E> {
         self.shared.under_way.wait();
+        let Outcome { error, hooks } = {
+            let mut outcome = self.shared.outcome.lock();
+            Outcome { error: outcome.error.take(), hooks: mem::take(&mut outcome.hooks) }
+        };
         // If the group has a context, one of the hooks owns the context's cancel handle. So dropping the hooks cancels
         // the context, too.
-        let hooks = mem::take(&mut *self.shared.on_cancel.lock());
         drop(hooks);
-        self.shared.error.lock().take().map_or(Ok(()), Err)
+        error.map_or(Ok(()), Err)
     }
 }
 
 impl<E, Plat: Platform> Shared<E, Plat> {
     /// If `error` is the first one, stores it and cancels the group.
     fn fail(&self, error: E) {
-        {
-            let mut first = self.error.lock();
-            if first.is_some() {
+        let hooks = {
+            let mut outcome = self.outcome.lock();
+            if outcome.error.is_some() {
                 return;
             }
-            *first = Some(error);
-        }
+            outcome.error = Some(error);
+            mem::take(&mut outcome.hooks)
+        };
         self.is_canceled.store(true, Ordering::Release);
-        let hooks = mem::take(&mut *self.on_cancel.lock());
-        hooks.into_iter().for_each(|hook| hook());
+        hooks.into_iter().for_each(|hook| hook(self));
     }
 }
 

@@ -138,9 +138,11 @@ impl<Plat: Platform> Semaphore<Plat> {
     ///
     /// # Panics
     ///
-    /// In the same cases as [`acquire`](Self::acquire), and in one more case. When the limit ends the wait, later
-    /// waiters may get permits. The call panics if such a waiter is in a [bubble](crate#features) and the caller is
-    /// outside of it. That waiter gets the permits nevertheless.
+    /// - `permits` is more than the semaphore has in total, and `limit` never ends the wait. (If `limit` ends it, the call
+    ///   waits until then. It does not queue, so requests that can be granted do not wait for it.)
+    /// - The call has to wait, although the caller is pinned or is not a G with a P.
+    /// - When the limit ends the wait, later waiters may get permits. The call panics if such a waiter is in a
+    ///   [bubble](crate#features) and the caller is outside of it. That waiter gets the permits nevertheless.
     #[track_caller]
     pub fn acquire_until<'l>(
         &self,
@@ -239,9 +241,16 @@ impl<Plat: Platform> Semaphore<Plat> {
     #[cold]
     #[track_caller]
     fn take_slow(&self, permits: u32, limit: Option<&Limit<'_, Plat>>, reason: WaitReason) -> bool {
-        assert!(permits <= self.size, "semaphore: {permits} of {} permits", self.size);
+        let is_possible = permits <= self.size;
+        let may_wait = is_possible || limit.is_some_and(|limit| !limit.is_none());
+        assert!(may_wait, "semaphore: {permits} of {} permits", self.size);
         let blocking = Blocking::<Plat>::new(reason, limit);
         if blocking.is_over() {
+            return false;
+        }
+        if !is_possible {
+            let granted = blocking.wait((), 0, |(), _| ());
+            debug_assert!(granted.is_none(), "nobody grants a request that is not queued");
             return false;
         }
         let queue = self.queue.lock();

@@ -93,28 +93,32 @@ impl<Plat: Platform> WaitGroup<Plat> {
     #[track_caller]
     #[doc(alias = "Add")]
     pub fn add(&self, count: u32) {
-        Plat::point(Site::Sync);
         self.check_bubble();
-        // Ordering: Relaxed, because adding publishes nothing. (`done` publishes what the task did.)
-        let before = self.word.fetch_add(u64::from(count) * ONE, Ordering::Relaxed);
-        let after = before.wrapping_add(u64::from(count) * ONE);
-        // In most cases there are no waiters and the counter is far from 2^31.
-        if after & (TOO_MANY | WAITERS) != 0 || count > i32::MAX as u32 {
-            self.check_add(before, count);
+        let mut before = self.word.load(Ordering::Relaxed);
+        loop {
+            let after = before.wrapping_add(u64::from(count) * ONE);
+            // In most cases there are no waiters and the counter is far from 2^31.
+            if after & (TOO_MANY | WAITERS) != 0 || count > i32::MAX as u32 {
+                Self::check_add(before, count);
+            }
+            Plat::point(Site::Sync);
+            // Ordering: Relaxed, because adding publishes nothing. (`done` publishes what the task did.)
+            match self.word.compare_exchange_weak(before, after, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => before = now,
+            }
         }
     }
 
-    /// Checks an addition of `count` to `before`. If the addition is not allowed, undoes it and panics.
+    /// Panics if `count` must not be added to `before`. The check comes before the addition, because a counter that is
+    /// wrong even for a moment ends waits and makes other calls panic.
     #[cold]
     #[inline(never)]
     #[track_caller]
-    fn check_add(&self, before: u64, count: u32) {
+    fn check_add(before: u64, count: u32) {
         let is_late = before < ONE && before & WAITERS != 0 && count != 0;
-        if is_late || (before >> 32) + u64::from(count) > i32::MAX as u64 {
-            self.word.fetch_sub(u64::from(count) * ONE, Ordering::Relaxed);
-            assert!(!is_late, "sync: WaitGroup misuse: Add called concurrently with Wait");
-            panic!("sync: WaitGroup counter overflows");
-        }
+        assert!(!is_late, "sync: WaitGroup misuse: Add called concurrently with Wait");
+        assert!((before >> 32) + u64::from(count) <= i32::MAX as u64, "sync: WaitGroup counter overflows");
     }
 
     /// Subtracts one from the counter. If this call ends waits, the waiters see everything that the caller did before
@@ -138,26 +142,21 @@ impl<Plat: Platform> WaitGroup<Plat> {
     #[track_caller]
     #[doc(alias = "Done")]
     pub fn done(&self) {
-        Plat::point(Site::Sync);
         self.check_bubble();
-        // Ordering: Release publishes to `wait` what this task did. Acquire makes the effects of the other tasks
-        // visible to the last task, which readies the waiters.
-        let before = self.word.fetch_sub(ONE, Ordering::AcqRel);
-        let after = before.wrapping_sub(ONE);
-        if after.cast_signed() < 0 {
-            self.undo_done();
-        }
+        let mut before = self.word.load(Ordering::Relaxed);
+        let after = loop {
+            let Some(after) = before.checked_sub(ONE) else { negative() };
+            Plat::point(Site::Sync);
+            // Ordering: Release publishes to `wait` what this task did. Acquire makes the effects of the other tasks
+            // visible to the last task, which readies the waiters.
+            match self.word.compare_exchange_weak(before, after, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => break after,
+                Err(now) => before = now,
+            }
+        };
         if after < ONE && after != 0 {
             self.release();
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    #[track_caller]
-    fn undo_done(&self) -> ! {
-        self.word.fetch_add(ONE, Ordering::Relaxed);
-        panic!("sync: negative WaitGroup counter");
     }
 
     /// Panics if the group is used in different bubbles at the same time. Called before the counter changes.
@@ -345,6 +344,13 @@ impl<Plat: Platform> WaitGroup<Plat> {
         });
         spawned.map(JoinHandle::detach)
     }
+}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn negative() -> ! {
+    panic!("sync: negative WaitGroup counter");
 }
 
 impl<Plat: Platform> Default for WaitGroup<Plat> {

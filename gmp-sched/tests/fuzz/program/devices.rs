@@ -9,13 +9,12 @@ impl Fuzzer<'_> {
     /// Waits for a signal or raises it. A wait panics if another G waits for the same signal.
     pub(super) fn signal(&mut self) {
         let (signal, limit) = (self.shared.signals[self.random.usize(..2)], self.limit());
-        let scheduler = platform::scheduler();
         match self.random.u32(..4) {
-            0 => signal.raise(scheduler),
+            0 => signal.raise(),
             1 => {
                 let running = Running::new(self.shared);
                 self.outside(move || {
-                    signal.raise(scheduler);
+                    signal.raise();
                     drop(running);
                 });
             }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use gmp_sched::goroutine::WaitReason;
 use gmp_sched::park::park;
+use gmp_sched::platform::Pinned;
 
 use super::super::platform::{self, ThisPlatform, go, yield_now};
 use super::{Fuzzer, defuse, verify};
@@ -24,7 +25,7 @@ impl Fuzzer<'_> {
             1 => verify(channel.receiver().try_recv().ok()),
             2 => drop(shared.mutexes[0].try_lock()),
             3 => _ = shared.condvar.notify_all(),
-            4 => shared.signals[0].raise(platform::scheduler()),
+            4 => shared.signals[0].raise(),
             5 => yield_now(),
             6 => go(|| ()).detach(),
             _ => drop(platform::stop_the_world()),
@@ -39,7 +40,8 @@ impl Fuzzer<'_> {
     /// Writes anything to the memory of the traces, or, rarely, starts a trace there.
     pub(super) fn overwrite_trace(&mut self) {
         if self.random.u32(..12) == 0 {
-            let started = platform::scheduler().start_trace_in(&MEMORY);
+            let scheduler = Pinned::<ThisPlatform>::new().machine().scheduler();
+            let started = scheduler.start_trace_in(&MEMORY);
             assert!(started.is_ok(), "there is memory for it");
         }
         let word = [u64::MAX, u64::MAX - 1, 1 << 63, 0, self.random.u64(..)][self.random.usize(..5)];

@@ -233,6 +233,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/poll.rs",
+        "a raise asks the G of another scheduler to give way",
+        "Plat::current_machine().filter(|machine| ptr::eq(machine.scheduler(), self));",
+        "Plat::current_machine();",
+        Model("device_signals::raise_by_another_scheduler"),
+    ),
+    mutant(
+        "engine/poll.rs",
         "a raise unparks no M",
         "            Plat::unpark_thread(machine);",
         "            let _ = machine;",

@@ -84,15 +84,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/sync/rwlock/readers.rs",
         "a reader does not see what the writer did",
-        "        let before = self.0.fetch_add(1, Ordering::Acquire);",
-        "        let before = self.0.fetch_add(1, Ordering::Relaxed);",
+        "increment::<Plat>(&self.0, self.0.load(Ordering::Relaxed), Ordering::Acquire)",
+        "increment::<Plat>(&self.0, self.0.load(Ordering::Relaxed), Ordering::Relaxed)",
         Model("sync::readers_and_writers_of_one"),
     ),
     mutant(
         "library/sync/rwlock/readers.rs",
         "a reader leaves without Release",
-        "        self.0.fetch_sub(1, Ordering::Release) & CLOSED != 0",
-        "        self.0.fetch_sub(1, Ordering::Relaxed) & CLOSED != 0",
+        "self.0.fetch_add(MINUS_ONE, Ordering::Release)",
+        "self.0.fetch_add(MINUS_ONE, Ordering::Relaxed)",
         Model("sync::readers_and_writers_of_one"),
     ),
     mutant(
@@ -138,6 +138,23 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        let is_drained = if self.readers.is_empty::<Plat>() {",
         "        let is_drained = if false {",
         Model("sync::readers_and_writers_of_one"),
+    ),
+    mutant(
+        "library/sync/rwlock/mod.rs",
+        "a reader is refused because of a writer that is refused, too",
+        "            if self.is_excluded() {",
+        "            if true {",
+        Model("sync::refused_writer_is_not_seen_by_readers"),
+    ),
+    mutant(
+        "library/sync/wait_group.rs",
+        "an addition that is refused is seen before it is undone",
+        "                Self::check_add(before, count);",
+        "                self.word.store(after, Ordering::Relaxed);
+                let undo = OnDrop(|| self.word.store(before, Ordering::Relaxed));
+                Self::check_add(before, count);
+                drop(undo);",
+        Model("sync::refused_change_of_a_wait_group_is_not_seen"),
     ),
     mutant(
         "library/sync/semaphore.rs",
@@ -198,15 +215,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/sync/wait_group.rs",
         "the last task of a wait group does not acquire the effects of the other tasks",
-        "        let before = self.word.fetch_sub(ONE, Ordering::AcqRel);",
-        "        let before = self.word.fetch_sub(ONE, Ordering::Release);",
+        "self.word.compare_exchange_weak(before, after, Ordering::AcqRel, Ordering::Relaxed)",
+        "self.word.compare_exchange_weak(before, after, Ordering::Release, Ordering::Relaxed)",
         Model("sync::effects_of_tasks_are_seen_by_waiters_of_a_wait_group"),
     ),
     mutant(
         "library/sync/wait_group.rs",
         "the effects of a task are not released to the waiters of its wait group",
-        "        let before = self.word.fetch_sub(ONE, Ordering::AcqRel);",
-        "        let before = self.word.fetch_sub(ONE, Ordering::Acquire);",
+        "self.word.compare_exchange_weak(before, after, Ordering::AcqRel, Ordering::Relaxed)",
+        "self.word.compare_exchange_weak(before, after, Ordering::Acquire, Ordering::Relaxed)",
         Model("sync::effects_of_tasks_are_seen_by_waiters_of_a_wait_group"),
     ),
     mutant(

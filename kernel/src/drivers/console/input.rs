@@ -12,7 +12,7 @@ use super::state::with_port;
 use super::stdin::InputError;
 use super::timed;
 use crate::mm::stack;
-use crate::sched::platform::{self, Kernel, Limit};
+use crate::sched::platform::{Kernel, Limit};
 
 /// The signal that wakes the G that waits for input. At most one G waits for this signal, because other readers wait
 /// for the lock of `stdin` first.
@@ -84,7 +84,5 @@ pub(super) fn wait_for_byte(limit: &Limit<'_>) -> Result<u8, InputError> {
 /// Makes the G that waits for input ready, if there is one. Called by the port's interrupt handler, or by a timer if
 /// the input comes from memory (`timed`).
 fn wake_reader() {
-    if let Some(scheduler) = platform::scheduler() {
-        ARRIVED.raise(scheduler);
-    }
+    ARRIVED.raise();
 }

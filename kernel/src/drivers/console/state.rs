@@ -17,7 +17,7 @@ use super::received;
 use crate::cpu::percpu::{self, CpuId};
 use crate::cpu::sync::{InterruptMutex, InterruptMutexGuard, wait_while};
 use crate::sched::kthread;
-use crate::sched::platform::{self, Kernel};
+use crate::sched::platform::Kernel;
 
 /// The number of bytes of the ring that are reserved for callers that cannot wait.
 pub(super) const RESERVE: usize = RING_BYTES / 2;
@@ -265,10 +265,10 @@ fn hold_during<R>(mut console: InterruptMutexGuard<'_, Console>, body: impl FnOn
     let can_continue = console.settle();
     HOLDS.fetch_add(1, Ordering::Relaxed);
     drop(console);
-    if can_continue && let Some(scheduler) = platform::scheduler() {
+    if can_continue {
         // Interrupts are off while the signal is raised, as in a handler, because this CPU must not be preempted
         // meanwhile.
-        without_interrupts(|| ROOM.raise(scheduler));
+        without_interrupts(|| ROOM.raise());
     }
     result
 }

@@ -15,7 +15,7 @@ use crate::cpu::cpus;
 use crate::cpu::percpu;
 use crate::cpu::sync::{InterruptMutex, InterruptMutexGuard};
 use crate::sched::kthread::{self, KernelThread};
-use crate::sched::platform::{Kernel, Semaphore, scheduler};
+use crate::sched::platform::{Kernel, Semaphore};
 
 /// The number of a slot in its queue.
 pub(super) type SlotNumber = u16;
@@ -49,11 +49,9 @@ impl AnswerSlot for &'static Slot {
 
     /// Unparks `thread`, or raises the signal if there is no thread.
     fn wake(&self, thread: Option<&'static KernelThread>) {
-        match (thread, scheduler()) {
-            (Some(thread), _) => thread.unpark(),
-            (None, Some(scheduler)) => self.signal.raise(scheduler),
-            // This case does not occur, because only Gs make requests, so there is a scheduler.
-            (None, None) => {}
+        match thread {
+            Some(thread) => thread.unpark(),
+            None => self.signal.raise(),
         }
     }
 }

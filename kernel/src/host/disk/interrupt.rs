@@ -39,7 +39,7 @@ pub(in crate::host) fn forget_interrupts(scheduler: &'static Scheduler<Kernel>) 
 /// the handler of an interrupt that the CPU sends to itself. Callable from everywhere.
 pub fn interrupt() {
     if let Some(scheduler) = scheduler() {
-        signal(scheduler).raise(scheduler);
+        signal(scheduler).raise();
     }
 }
 

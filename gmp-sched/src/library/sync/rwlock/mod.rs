@@ -14,13 +14,19 @@
 //!
 //! # Why no wakeup is lost
 //!
-//! A reader increments the count and then checks whether the count is closed. A writer closes the count and then checks
-//! whether it is zero. These four operations are in one total order, so either the reader sees the close, or the writer
-//! sees the reader. A leaving reader decrements the count and then checks whether the count is closed. If the reader
-//! sees the close, it checks under the lock of `waiting` whether a writer must be woken. Otherwise the writer sees the
-//! decrement. A reader that has to wait checks under the lock of `waiting` that the count is closed, and joins the
-//! queue under the same lock. `open` takes this lock, too. So either `open` finds the reader in the queue, or the
-//! reader finds the count open.
+//! A reader increments the count and checks whether the count is closed, in one step if there is one count. A writer
+//! closes the count and then checks whether it is zero. These operations are in one total order, so either the reader
+//! sees the close, or the writer sees the reader. A leaving reader decrements the count and then checks whether the
+//! count is closed. If the reader sees the close, it checks under the lock of `waiting` whether a writer must be woken.
+//! Otherwise the writer sees the decrement. A reader that has to wait checks under the lock of `waiting` that the count
+//! is closed, and joins the queue under the same lock. `open` takes this lock, too. So either `open` finds the reader
+//! in the queue, or the reader finds the count open.
+//!
+//! # A refused attempt is not seen
+//!
+//! An attempt to lock for writing that fails because of a reader (`try_write`) may close the count for a moment, if there
+//! are several counts. It does so under the lock of `waiting`. A reader that finds the count closed checks it again under
+//! this lock before it waits or is refused. So it never fails because of an attempt that failed, too.
 
 mod raw;
 #[cfg(feature = "extras")]
@@ -161,13 +167,31 @@ impl<Plat: Platform, R: Readers> RawRwLock<Plat, R> {
     /// Locks for reading if no writer holds the lock or waits for it. Returns the index of the counter that counts this
     /// reader, or `None` if the lock was not taken.
     #[inline]
-    pub(super) fn try_share(&self) -> Option<ReaderSlot> {
+    pub(crate) fn try_share(&self) -> Option<ReaderSlot> {
         let slot = R::current::<Plat>();
-        if self.readers.enter::<Plat>(slot) {
-            return Some(slot);
+        while !self.readers.enter::<Plat>(slot) {
+            self.withdraw(slot);
+            if self.is_excluded() {
+                return None;
+            }
         }
-        self.unshare(slot);
-        None
+        Some(slot)
+    }
+
+    /// Whether a writer holds the lock or waits for it.
+    #[cold]
+    pub(super) fn is_excluded(&self) -> bool {
+        let _pinned = Pinned::<Plat>::of_scheduler();
+        let _waiting = self.waiting.lock();
+        self.readers.is_closed()
+    }
+
+    /// Called after `enter` has returned `false`.
+    #[cold]
+    fn withdraw(&self, slot: ReaderSlot) {
+        if self.readers.withdraw::<Plat>(slot) {
+            self.wake_writer();
+        }
     }
 
     /// Unlocks for the reader counted in `slot`.
@@ -178,14 +202,14 @@ impl<Plat: Platform, R: Readers> RawRwLock<Plat, R> {
         }
     }
 
-    /// The slow path of `share`. The caller has counted itself as a reader, but a writer has closed the count. Waits
-    /// until the count is open or `limit` is over. Returns whether the caller has locked for reading.
+    /// The slow path of `share`: `enter` has returned `false`, because a writer has closed the count. Waits until the
+    /// count is open or `limit` is over. Returns whether the caller has locked for reading.
     #[cold]
     #[track_caller]
     fn share_slow(&self, slot: ReaderSlot, limit: Option<&Limit<'_, Plat>>) -> bool {
         loop {
-            // Subtracts this reader from the count first, because the writer may be waiting until the count is zero.
-            self.unshare(slot);
+            // This comes first, because the writer may be waiting until the count is zero.
+            self.withdraw(slot);
             let blocking = Blocking::<Plat>::new(WaitReason::RwLockRead, limit);
             let is_over = blocking.is_over();
             let waiting = self.waiting.lock();
@@ -224,8 +248,8 @@ impl<Plat: Platform, R: Readers> RawRwLock<Plat, R> {
         let pinned = Pinned::<Plat>::of_scheduler();
         let writer = {
             let waiting = self.waiting.lock();
-            // While a writer waits, the count is closed, and a reader that increments a closed count leaves again at
-            // once. So once the count has been zero, no reader holds the lock.
+            // While a writer waits, the count is closed, and a reader that finds it closed does not stay in the count.
+            // So once the count has been zero, no reader holds the lock.
             if self.readers.is_empty::<Plat>() { waiting.writer.pop() } else { None }
         };
         if let Some(writer) = writer {
@@ -276,6 +300,10 @@ impl<Plat: Platform, R: Readers> RawRwLock<Plat, R> {
     #[inline]
     #[track_caller]
     fn drain(&self, limit: Option<&Limit<'_, Plat>>) -> bool {
+        if limit.is_some_and(|limit| limit.err().is_some()) {
+            // A writer that does not wait must not keep readers out.
+            return self.try_drain();
+        }
         self.readers.close::<Plat>();
         self.readers.is_empty::<Plat>() || self.drain_slow(limit)
     }
@@ -312,12 +340,10 @@ impl<Plat: Platform, R: Readers> RawRwLock<Plat, R> {
 
     /// Like [`drain`](Self::drain), but does not wait. Returns `false` if a reader holds the lock.
     fn try_drain(&self) -> bool {
-        self.readers.close::<Plat>();
-        let is_drained = self.readers.is_empty::<Plat>();
-        if !is_drained {
-            self.open();
-        }
-        is_drained
+        let _pinned = Pinned::<Plat>::of_scheduler();
+        // See "A refused attempt is not seen" above.
+        let _waiting = self.waiting.lock();
+        self.readers.try_close::<Plat>()
     }
 
     /// Opens the count for readers, and admits the waiting readers.

@@ -62,7 +62,7 @@ unsafe impl<Plat: Platform, R: Readers> lock_api::RawRwLock for RawRwLock<Plat, 
     }
 
     fn is_locked_exclusive(&self) -> bool {
-        self.readers.is_closed()
+        self.readers.is_closed() && self.is_excluded()
     }
 }
 

@@ -3,7 +3,7 @@
 use crossbeam_utils::CachePadded;
 
 use super::RawRwLock;
-use super::readers::{LIMIT, ReaderSlot, Readers, sealed, too_many};
+use super::readers::{ReaderSlot, Readers, increment, no_reader, sealed, too_many};
 use crate::base::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use crate::base::points::Site;
 use crate::base::under_loom::{IS_MODEL, associated_const};
@@ -94,12 +94,10 @@ impl Readers for SpreadCounts {
 
     #[inline]
     fn enter<Plat: Platform>(&self, slot: ReaderSlot) -> bool {
-        Plat::point(Site::Sync);
+        let count = self.count(slot);
         // Ordering: SeqCst for this addition and for the load below; partners: the swap in `close` and the loads in
         // `is_empty`.
-        let before = self.count(slot).fetch_add(1, Ordering::SeqCst);
-        if before >= LIMIT {
-            self.count(slot).fetch_sub(1, Ordering::Relaxed);
+        if increment::<Plat>(count, count.load(Ordering::Relaxed), Ordering::SeqCst).is_err() {
             too_many();
         }
         total_order();
@@ -107,14 +105,15 @@ impl Readers for SpreadCounts {
         !self.closed.load(Ordering::SeqCst)
     }
 
+    /// A reader has to be counted before it checks whether the count is closed, because these are two words.
+    #[inline]
+    fn withdraw<Plat: Platform>(&self, slot: ReaderSlot) -> bool {
+        self.leave::<Plat>(slot)
+    }
+
     #[inline]
     fn admit<Plat: Platform>(&self, slot: ReaderSlot) -> bool {
-        Plat::point(Site::Sync);
-        let has_room = self.count(slot).fetch_add(1, Ordering::Relaxed) < LIMIT;
-        if !has_room {
-            self.count(slot).fetch_sub(1, Ordering::Relaxed);
-        }
-        has_room
+        increment::<Plat>(self.count(slot), self.count(slot).load(Ordering::Relaxed), Ordering::Relaxed).is_ok()
     }
 
     #[inline]
@@ -122,7 +121,11 @@ impl Readers for SpreadCounts {
         Plat::point(Site::Sync);
         // Ordering: SeqCst as in `enter`. It also orders this reader's reads before the writes of the next writer, as
         // the Release in `OneCount::leave` does.
-        self.count(slot).fetch_sub(1, Ordering::SeqCst);
+        if self.count(slot).fetch_sub(1, Ordering::SeqCst) == 0 {
+            // Unsafe code has unlocked a lock that it has not locked.
+            self.count(slot).fetch_add(1, Ordering::Relaxed);
+            no_reader();
+        }
         total_order();
         Plat::point(Site::Sync);
         self.closed.load(Ordering::SeqCst)
@@ -133,6 +136,16 @@ impl Readers for SpreadCounts {
         Plat::point(Site::Sync);
         self.closed.swap(true, Ordering::SeqCst);
         total_order();
+    }
+
+    #[inline]
+    fn try_close<Plat: Platform>(&self) -> bool {
+        self.close::<Plat>();
+        let is_closed = self.is_empty::<Plat>();
+        if !is_closed {
+            self.open::<Plat>();
+        }
+        is_closed
     }
 
     #[inline]
@@ -159,8 +172,9 @@ impl Readers for SpreadCounts {
 
 #[cfg(all(test, feature = "std", not(gmp_loom)))]
 mod tests {
+    use super::super::readers::LIMIT;
     use super::super::readers::tests::downgrade_is_refused_when;
-    use super::{LIMIT, Ordering, SpreadCounts};
+    use super::{Ordering, SpreadCounts};
 
     #[test]
     fn downgrade_is_refused_when_there_are_too_many_readers() {

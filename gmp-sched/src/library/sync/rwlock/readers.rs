@@ -35,8 +35,8 @@ pub struct ReaderSlot(pub(super) usize);
 ///
 /// This trait is a bound for code that is generic over the two types. It is sealed, so that no other type can implement
 /// it, because the lock is sound only if the count is right. Its methods are called by the lock alone and are not
-/// documented. Four operations must be in one total order: a reader counts itself and then checks whether the count is
-/// closed; a writer closes the count and then checks whether it is zero.
+/// documented. Four operations must be in one total order: a reader counts itself and checks whether the count is closed;
+/// a writer closes the count and then checks whether it is zero.
 pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
     associated_const! {
         /// The count of a new lock: there are no readers, and no writer has closed the count.
@@ -48,9 +48,15 @@ pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
     #[doc(hidden)]
     fn current<Plat: Platform>() -> ReaderSlot;
 
-    /// Counts a reader. Returns `false` if the count is closed; the reader must then leave again.
+    /// Counts a reader, unless the count is closed. Returns whether the reader was counted. After `false`, the caller
+    /// must call [`withdraw`](Self::withdraw).
     #[doc(hidden)]
     fn enter<Plat: Platform>(&self, slot: ReaderSlot) -> bool;
+
+    /// Ends an `enter` that has returned `false`. Returns whether a writer may have seen the refused reader in the
+    /// count, so that the writer must be woken.
+    #[doc(hidden)]
+    fn withdraw<Plat: Platform>(&self, slot: ReaderSlot) -> bool;
 
     /// Counts a reader that the holder of the writers' mutex admits. Returns `false`, and counts no reader, if there are
     /// too many.
@@ -58,13 +64,18 @@ pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
     #[must_use]
     fn admit<Plat: Platform>(&self, slot: ReaderSlot) -> bool;
 
-    /// Removes a reader from the count; returns whether the count is closed.
+    /// Removes a reader from the count; returns whether the count is closed. Panics if there is no reader.
     #[doc(hidden)]
     fn leave<Plat: Platform>(&self, slot: ReaderSlot) -> bool;
 
     /// Closes the count: from now on a reader enters only if the writer admits it.
     #[doc(hidden)]
     fn close<Plat: Platform>(&self);
+
+    /// Closes the count if it is zero; returns whether it was. Otherwise the count stays open, or is open again when
+    /// this function returns.
+    #[doc(hidden)]
+    fn try_close<Plat: Platform>(&self) -> bool;
 
     /// Undoes [`close`](Self::close).
     #[doc(hidden)]
@@ -74,8 +85,8 @@ pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
     #[doc(hidden)]
     fn is_closed(&self) -> bool;
 
-    /// Whether the count is zero. Once a closed count has been zero, no reader stays: a reader that then increments the
-    /// count finds it closed and leaves again at once.
+    /// Whether the count is zero. Once a closed count has been zero, no reader enters: a reader that is counted
+    /// nevertheless, for a moment, finds the count closed and withdraws.
     #[doc(hidden)]
     fn is_empty<Plat: Platform>(&self) -> bool;
 }
@@ -85,19 +96,43 @@ pub(super) mod sealed {
     impl Sealed for super::OneCount {}
 }
 
-/// Counts all readers in one word, whose top bit is set while the count is closed. See the [module](self) for an
-/// example. Go: `readerCount`.
+/// Counts all readers in one word, which is negative while the count is closed. See the [module](self) for an example.
+/// Go: `readerCount`.
 #[doc(alias = "readerCount")]
 #[derive(Debug)]
 pub struct OneCount(AtomicU32);
 
-const CLOSED: u32 = 1 << 31;
+/// Set while the count is closed. These are two bits, so that the word of a closed count without readers stays negative
+/// even if one reader too many is subtracted.
+const CLOSED: u32 = 0b11 << 30;
 /// Maximum number of readers. Go: `rwmutexMaxReaders`.
-pub(super) const LIMIT: u32 = 1 << 30;
+pub(super) const LIMIT: u32 = 1 << 29;
 
 #[cold]
 pub(super) fn too_many() -> ! {
     panic!("sync: too many readers of a RwLock: guards were forgotten")
+}
+
+#[cold]
+pub(super) fn no_reader() -> ! {
+    panic!("sync: RUnlock of unlocked RWMutex")
+}
+
+/// Adds one to `count`, whose value is `seen` or was so a moment ago. If the value is [`LIMIT`] or more, adds nothing
+/// and returns the value as an error. The check comes before the addition, because a reader that is refused must not
+/// make a writer or another reader fail.
+#[inline(always)]
+pub(super) fn increment<Plat: Platform>(count: &AtomicU32, seen: u32, order: Ordering) -> Result<(), u32> {
+    // If the value is too large, its remainder differs from it, so that the exchange fails.
+    let mut before = seen % LIMIT;
+    loop {
+        Plat::point(Site::Sync);
+        match count.compare_exchange_weak(before, before + 1, order, Ordering::Relaxed) {
+            Ok(_) => return Ok(()),
+            Err(now) if now < LIMIT => before = now,
+            Err(now) => return Err(now),
+        }
+    }
 }
 
 impl Readers for OneCount {
@@ -112,42 +147,55 @@ impl Readers for OneCount {
 
     #[inline]
     fn enter<Plat: Platform>(&self, _: ReaderSlot) -> bool {
-        Plat::point(Site::Sync);
         // Ordering: Acquire; partner: the Release in `open`. The reader sees what the last writer did. This increment
-        // and `close` are in one total order, because they modify the same word.
-        let before = self.0.fetch_add(1, Ordering::Acquire);
-        if before < LIMIT {
-            return true;
+        // and `close` are in one total order, because they modify the same word. A closed count is above the limit.
+        match increment::<Plat>(&self.0, self.0.load(Ordering::Relaxed), Ordering::Acquire) {
+            Ok(()) => true,
+            Err(count) if count & !CLOSED >= LIMIT => too_many(),
+            Err(_) => false,
         }
-        if before & !CLOSED >= LIMIT {
-            self.0.fetch_sub(1, Ordering::Relaxed);
-            too_many();
-        }
+    }
+
+    #[inline]
+    fn withdraw<Plat: Platform>(&self, _: ReaderSlot) -> bool {
+        // A reader that finds the count closed has not been counted.
         false
     }
 
     #[inline]
     fn admit<Plat: Platform>(&self, _: ReaderSlot) -> bool {
         Plat::point(Site::Sync);
-        let has_room = self.0.fetch_add(1, Ordering::Relaxed) & !CLOSED < LIMIT;
-        if !has_room {
-            self.0.fetch_sub(1, Ordering::Relaxed);
-        }
-        has_room
+        let one_more = |count| (count & !CLOSED < LIMIT).then_some(count + 1);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
     }
 
     #[inline]
     fn leave<Plat: Platform>(&self, _: ReaderSlot) -> bool {
+        const MINUS_ONE: u32 = 1u32.wrapping_neg();
         Plat::point(Site::Sync);
         // Ordering: Release; partner: the Acquire in `is_empty`. This reader's reads happen before the next writer's
         // writes.
-        self.0.fetch_sub(1, Ordering::Release) & CLOSED != 0
+        //
+        // Usually the count is open and was not zero, so that the result is not negative. On x86-64 this is `lock dec` and
+        // a jump that depends on the sign, as in `RawMutex`.
+        let is_negative = self.0.fetch_add(MINUS_ONE, Ordering::Release).wrapping_add(MINUS_ONE).cast_signed() < 0;
+        if is_negative {
+            self.check_left();
+        }
+        is_negative
     }
 
     #[inline]
     fn close<Plat: Platform>(&self) {
         Plat::point(Site::Sync);
         self.0.fetch_or(CLOSED, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn try_close<Plat: Platform>(&self) -> bool {
+        Plat::point(Site::Sync);
+        // Ordering: Acquire as in `is_empty`.
+        self.0.compare_exchange(0, CLOSED, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[inline]
@@ -165,6 +213,20 @@ impl Readers for OneCount {
     fn is_empty<Plat: Platform>(&self) -> bool {
         Plat::point(Site::Sync);
         self.0.load(Ordering::Acquire) & !CLOSED == 0
+    }
+}
+
+impl OneCount {
+    /// Called after a reader has left and the word is negative. If there was no reader, undoes the subtraction and panics.
+    /// That happens only if unsafe code unlocks a lock that it has not locked, so for speed the check comes after the
+    /// subtraction.
+    #[cold]
+    #[inline(never)]
+    fn check_left(&self) {
+        if self.0.load(Ordering::Relaxed) & !CLOSED > LIMIT {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            no_reader();
+        }
     }
 }
 
