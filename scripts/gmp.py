@@ -1,7 +1,8 @@
 """gdb commands that show the scheduler of a machine. `source scripts/gmp.py` loads them. `cargo run -- --gdb` prints a gdb
 command that does so.
 
-    gmp goroutines        all Gs that are alive: their status, what they wait for, and which G spawned them
+    gmp goroutines        all Gs that are alive: their status, what they wait for, which G spawned them, and the line of the
+                          program at which they are
     gmp machines          all Ms: their P and G
     gmp processors        the Ps that an M holds
     gmp backtrace ID      where a G that does not run will continue, and the calls that led there
@@ -10,13 +11,14 @@ The script reads the offsets of fields from the machine's memory (GMP_LAYOUT, se
 no type information, which an optimised build does not have.
 """
 
+import os
 import re
 
 import gdb
 
 # The fields of `Layout`, in order. The slice with the texts of the wait reasons follows them.
 FIELDS = """scheduler_goroutines scheduler_machines goroutine_next goroutine_id goroutine_status goroutine_wait_reason
-goroutine_creator goroutine_context machine_next machine_id machine_current machine_processor processor_id
+goroutine_creator goroutine_context goroutine_stack_top goroutine_stack_bytes machine_next machine_id machine_current machine_processor processor_id
 processor_status processor_tick""".split()
 
 STATUS = {0: "idle", 1: "runnable", 2: "running", 3: "syscall", 4: "waiting", 6: "dead"}
@@ -78,6 +80,10 @@ class Scheduler:
         # The upper three bits are set if a waiting G is sampled, is in a bubble, or is locked to its M.
         return memory(g + self.at["goroutine_status"], 1) & 0x1F
 
+    def stack(self, g):
+        top = word(g + self.at["goroutine_stack_top"])
+        return range(top - word(g + self.at["goroutine_stack_bytes"]), top)
+
     def describe(self, g):
         status = STATUS.get(self.status(g), "?")
         reason = memory(g + self.at["goroutine_wait_reason"], 1)
@@ -131,6 +137,57 @@ def frames(context):
         frame = word(frame)
 
 
+# The folders of the kernel and of the scheduler.
+WORKSPACE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+NOT_OF_PROGRAM = [os.path.join(WORKSPACE, part, "") for part in ("boot", "gmp-sched", "kernel")]
+NOT_OF_PROGRAM += ["/rustc/", "/rustlib/src/", "/registry/src/", "/git/checkouts/"]
+
+
+def own(symtab):
+    """Whether a source file belongs to the program, and not to the kernel or a library."""
+    return symtab is not None and not any(part in symtab.fullname() for part in NOT_OF_PROGRAM)
+
+
+def own_line(pc):
+    """Returns the line of the program that contains an address, or that calls the inlined function that contains it. Returns
+    `None` if the address is not in code of the program."""
+    line = gdb.find_pc_line(pc)
+    if own(line.symtab):
+        return f"{line.symtab.filename}:{line.line}"
+    try:
+        block = gdb.block_for_pc(pc)
+    except RuntimeError:
+        return None
+    while block is not None and not block.is_global:
+        if block.function is not None and own(block.function.symtab):
+            # The last line of this function before the address is the line of the call.
+            table = block.function.symtab.linetable()
+            before = [(entry.pc, entry.line) for entry in table if block.start <= entry.pc <= pc]
+            if before:
+                return f"{block.function.symtab.filename}:{max(before)[1]}"
+        block = block.superblock
+    return None
+
+
+def running_line(stack):
+    """Returns the line of the program at which a G is that runs. `stack` is the range of addresses of its stack."""
+    selected = gdb.selected_thread()
+    try:
+        for thread in gdb.selected_inferior().threads():
+            thread.switch()
+            frame = gdb.newest_frame()
+            if int(frame.read_register("rsp")) not in stack:
+                continue
+            while frame is not None:
+                line = frame.find_sal()
+                if own(line.symtab):
+                    return f"{line.symtab.filename}:{line.line}"
+                frame = frame.older()
+    finally:
+        selected.switch()
+    return None
+
+
 class Gmp(gdb.Command):
     """Gs, Ms and Ps of the machine: gmp goroutines | machines | processors | backtrace ID."""
 
@@ -149,8 +206,16 @@ class Goroutines(gdb.Command):
 
     def invoke(self, argument, from_tty):
         scheduler = Scheduler()
+        running = {scheduler.current(m) for m in scheduler.machines()}
         for g in scheduler.goroutines():
             print(scheduler.describe(g))
+            if g in running:
+                line = running_line(scheduler.stack(g))
+            else:
+                lines = map(own_line, frames(g + scheduler.at["goroutine_context"]))
+                line = next((line for line in lines if line), None)
+            if line:
+                print(f"  in {line}")
 
 
 class Machines(gdb.Command):

@@ -195,15 +195,18 @@ pub mod prelude {
     pub use alloc::borrow::ToOwned;
     pub use alloc::boxed::Box;
     pub use alloc::string::{String, ToString};
+    pub use alloc::sync::Arc;
     pub use alloc::vec::Vec;
     pub use alloc::{format, vec};
     pub use core::time::Duration;
+
+    pub use gmp_sched::time::Instant;
 
     pub use crate::console::stdin;
     pub use crate::platform::{
         Barrier, Builder, Chan, Condvar, Context, JoinHandle, Lazy, Mutex, MutexGuard, Once, OnceCell,
         ReadMostlyRwLock, Receiver, RwLock, Semaphore, Sender, Ticker, Timer, WaitGroup, after, after_func, channel,
-        go, goexit, num_cpu, num_goroutine, procs, scope, set_procs, sleep, yield_now,
+        go, goexit, now, num_cpu, num_goroutine, procs, scope, set_procs, sleep, yield_now,
     };
     pub use crate::{eprint, eprintln, print, println, select, span};
 }

@@ -148,6 +148,32 @@ impl Iterator for WordChars<'_> {
     }
 }
 
+/// Returns the characters of a list of options whose separators are blanks or commas, with blanks only. A comma is a
+/// separator if it is not between double quotes and the text after it begins with `KEY=`, or if it is the last
+/// character. So the value of an option may contain commas.
+///
+/// ```
+/// # extern crate std; use std::string::String;
+/// use boot_protocol::command_line::with_blanks;
+///
+/// let blanks = |text| with_blanks(text).collect::<String>();
+/// assert_eq!(blanks("procs=2,panic=isolate"), "procs=2 panic=isolate");
+/// assert_eq!(blanks("procs=2, program.sizes=1,2,3"), "procs=2  program.sizes=1,2,3");
+/// assert_eq!(blanks("\"program.sum=1,x=2\""), "\"program.sum=1,x=2\"");
+/// ```
+pub fn with_blanks(text: &str) -> impl Iterator<Item = char> {
+    let mut is_quoted = false;
+    text.char_indices().map(move |(index, character)| {
+        is_quoted ^= character == '"';
+        let is_separator = || {
+            let after = &text[index + 1..];
+            let word = after.split([' ', ',', '"']).next().unwrap_or(after);
+            after.is_empty() || after.starts_with([' ', ',']) || word.find('=').is_some_and(|length| length > 0)
+        };
+        if character == ',' && !is_quoted && is_separator() { ' ' } else { character }
+    })
+}
+
 /// Returns the kernel's options, which are the words of `line` before the separator.
 pub fn options(line: &str) -> impl Iterator<Item = Word<'_>> {
     split(line).take_while(|word| word.raw != SEPARATOR)

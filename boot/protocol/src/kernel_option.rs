@@ -116,6 +116,19 @@ fn list<'a>(formatter: &mut fmt::Formatter<'_>, words: impl Iterator<Item = &'a 
     })
 }
 
+/// Whether a user who wrote `word` may have meant `key`: the words differ in at most two neighbouring characters, or
+/// `word` is the beginning of `key`.
+fn is_similar(word: &str, key: &str) -> bool {
+    let (word, key) = (word.as_bytes(), key.as_bytes());
+    let same = |(a, b): &(&u8, &u8)| a.eq_ignore_ascii_case(b);
+    let shorter = word.len().min(key.len());
+    let before = word.iter().zip(key).take_while(same).count();
+    let after = word.iter().rev().zip(key.iter().rev()).take(shorter - before).take_while(same).count();
+    let is_close = before + after > 0 && word.len().max(key.len()) - before - after <= 2;
+    // Every two words of two characters are close.
+    word.len() > 2 && (is_close || before == word.len())
+}
+
 /// Why a word is not an option that the kernel accepts. `Display` writes an explanation without the word itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mistake<'a> {
@@ -132,7 +145,11 @@ impl fmt::Display for Mistake<'_> {
         match self {
             Self::Form => formatter.write_str("expected the form KEY=VALUE"),
             Self::Key(key) => {
-                write!(formatter, "no option is named `{key}`; the kernel's are ")?;
+                write!(formatter, "no option is named `{key}`; ")?;
+                if let Some(meant) = OPTIONS.iter().find(|option| is_similar(key, option.key)) {
+                    write!(formatter, "did you mean `{}`? ", meant.key)?;
+                }
+                formatter.write_str("the kernel's are ")?;
                 list(formatter, OPTIONS.iter().map(|option| option.key))?;
                 write!(formatter, ", and those of programs begin with `{PROGRAM_PREFIX}`")
             }
@@ -189,7 +206,15 @@ mod tests {
         for (word, expected) in [
             ("verbose", "expected the form KEY=VALUE"),
             ("=1", "expected the form KEY=VALUE"),
-            ("Log=debug", "no option is named `Log`; the kernel's are log, procs, "),
+            ("Log=debug", "no option is named `Log`; did you mean `log`? the kernel's are log, procs, "),
+            ("panci=isolate", "no option is named `panci`; did you mean `panic`? the kernel's are "),
+            ("lgo=debug", "no option is named `lgo`; did you mean `log`? the kernel's are "),
+            ("proc=2", "no option is named `proc`; did you mean `procs`? the kernel's are "),
+            ("slice-us=100", "no option is named `slice-us`; did you mean `slice_us`? the kernel's are "),
+            ("slice=100", "no option is named `slice`; did you mean `slice_us`? the kernel's are "),
+            ("silce_us=100", "no option is named `silce_us`; did you mean `slice_us`? the kernel's are "),
+            ("size=large", "no option is named `size`; the kernel's are "),
+            ("t=1", "no option is named `t`; the kernel's are "),
             ("log=verbose", "expected one of off, error, warn, info, debug, trace"),
             ("panic=", "expected one of end, isolate"),
             ("procs=0", "expected a number from 1 to 255"),

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use boot_protocol::kernel_option::{self, Mistake, OPTIONS};
+use boot_protocol::kernel_option;
 
 /// Reads a time with a unit, as the timeline shows it. Fractions of a nanosecond are an error.
 pub(super) fn event_time(text: &str) -> Result<Duration, String> {
@@ -27,29 +27,7 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Accepts the options that the kernel accepts. If the key is unknown but similar to a known one, the error names the
-/// known one.
+/// Accepts the options that the kernel accepts.
 pub(super) fn kernel_option(text: &str) -> Result<String, String> {
-    match kernel_option::check(text) {
-        Ok(_) => Ok(text.to_owned()),
-        Err(Mistake::Key(key)) => Err(match similar_key(key) {
-            Some(similar) => format!("did you mean `{similar}`? {}", Mistake::Key(key)),
-            None => Mistake::Key(key).to_string(),
-        }),
-        Err(mistake) => Err(mistake.to_string()),
-    }
-}
-
-/// Returns the key of the kernel option that the user has probably meant by `key`. That is a key that begins with
-/// `key`, as `slice_us` begins with `slice`. If there is no such key, it is the key with the fewest different
-/// characters. At most a third of the characters of `key` may differ. One different character is always allowed.
-fn similar_key(key: &str) -> Option<&'static str> {
-    let key = key.to_lowercase();
-    let keys = || OPTIONS.iter().map(|option| option.key);
-    let begins = keys().find(|known| known.starts_with(&key));
-    begins.or_else(|| {
-        let distances = keys().map(|known| (strsim::damerau_levenshtein(&key, known), known));
-        let close = distances.filter(|(distance, _)| *distance <= (key.chars().count() / 3).max(1));
-        close.min_by_key(|(distance, _)| *distance).map(|(_, known)| known)
-    })
+    kernel_option::check(text).map(|_| text.to_owned()).map_err(|mistake| mistake.to_string())
 }

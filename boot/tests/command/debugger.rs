@@ -64,6 +64,19 @@ fn gdb_lists_goroutines_and_their_backtraces() {
     ] {
         assert!(printed.contains(line), "{line:?} is not in\n{printed}");
     }
+    // The line of the program follows that of each G. The scheduler's function in which a G waits is not shown.
+    let source: Vec<&str> = include_str!("outside_program.rs").lines().collect();
+    let number = |code: &str| 1 + source.iter().position(|line| line.trim() == code).expect("a line");
+    for (goroutine, function) in [
+        ("goroutine 1 [running]", number("extern \"C\" fn debugger_stops_here() {")),
+        ("goroutine 16 [sleep] created by goroutine 1", number("fn nap() {")),
+    ] {
+        let place = printed.lines().skip_while(|line| *line != goroutine).nth(1).expect(&printed);
+        let (file, line) = place.rsplit_once(':').expect(&printed);
+        assert!(file.starts_with("  in ") && file.ends_with("main.rs"), "{place:?} in\n{printed}");
+        let line: usize = line.parse().expect("a number");
+        assert!((function..=function + 1).contains(&line), "{place:?} in\n{printed}");
+    }
 }
 
 /// Asserts that `boot` says that gdb has ended the machine, and not that the machine has failed.

@@ -195,7 +195,12 @@ fn kernel_option_without_effect_on_the_host_is_said_and_an_unknown_one_is_refuse
     for (options, said, ends_with) in [
         ("log=debug procs=2", "note: the kernel option log=debug has no effect on the host, only on the machine\n", 0),
         ("procs=2 panic=isolate program.size=large", "", 0),
-        ("panci=isolate", "kernel option panci=isolate: no option is named `panci`; the kernel's are ", 64),
+        ("procs=2,panic=isolate,program.sizes=1,2", "", 0),
+        (
+            "procs=2,panci=isolate",
+            "kernel option panci=isolate: no option is named `panci`; did you mean `panic`? ",
+            64,
+        ),
         ("panic=isolated", "kernel option panic=isolated: expected one of end, isolate\n", 64),
         ("verbose", "kernel option verbose: expected the form KEY=VALUE\n", 64),
     ] {

@@ -79,16 +79,14 @@ pub(crate) fn readied_outside<Plat: Platform>(
     goroutine.scheduler().note_ready_outside(goroutine, caller(here));
 }
 
-/// If a trace is taken, records that a new G, which executes `function`, becomes runnable. The caller holds no P, or is
-/// not an M of the G's scheduler. `here` is the calling M if this M belongs to that scheduler, otherwise `None`.
+/// If a trace is taken, records that a new G becomes runnable. The caller holds no P, or is not an M of the G's scheduler. `here` is the calling M if this M belongs to that scheduler, otherwise `None`.
 pub(crate) fn spawned_outside<Plat: Platform>(
     here: Option<&'static Machine<Plat>>,
     goroutine: &'static Goroutine<Plat>,
-    function: &'static str,
 ) {
     if goroutine.scheduler().is_tracing() {
         stamp(goroutine);
-        goroutine.scheduler().note_birth_outside(goroutine, caller(here), function);
+        goroutine.scheduler().note_birth_outside(goroutine, caller(here));
     }
 }
 
@@ -107,17 +105,16 @@ fn caller<Plat: Platform>(machine: Option<&'static Machine<Plat>>) -> u64 {
     machine.and_then(Machine::current_goroutine).map_or(0, |by| by.id().get())
 }
 
-/// Records that a sampled G of `processor`, which is new and executes `function`, becomes runnable.
+/// Records that a sampled G of `processor`, which is new, becomes runnable.
 #[cold]
 #[inline(never)]
 pub(crate) fn spawned<Plat: Platform>(
     machine: &'static Machine<Plat>,
     processor: &'static Processor<Plat>,
     goroutine: &'static Goroutine<Plat>,
-    function: &'static str,
 ) {
     let by = stamp_by(machine, processor, goroutine);
-    processor.tracer.note_birth(goroutine, by, function);
+    processor.tracer.note_birth(goroutine, by);
 }
 
 /// Stores the time at which a sampled G becomes runnable. Returns the number of the G that runs on `machine`, or 0 if

@@ -44,20 +44,20 @@ impl Tracer {
     }
 
     /// Records the birth of `goroutine`: the number of its creator (`by`), its own name, if any, and the function that
-    /// it executes. `function` is empty if the function is unknown.
-    pub(crate) fn note_birth<Plat: Platform>(&self, goroutine: &Goroutine<Plat>, by: u64, function: &'static str) {
+    /// it executes.
+    pub(crate) fn note_birth<Plat: Platform>(&self, goroutine: &Goroutine<Plat>, by: u64) {
         if let Some(ring) = self.active.load(Ordering::Acquire) {
-            write_birth(ring, goroutine, by, function);
+            write_birth(ring, goroutine, by);
         }
     }
 }
 
-fn write_birth<Plat: Platform>(ring: &Ring, goroutine: &Goroutine<Plat>, by: u64, function: &'static str) {
+fn write_birth<Plat: Platform>(ring: &Ring, goroutine: &Goroutine<Plat>, by: u64) {
     let (when, id) = (Plat::now(), Some(goroutine.id()));
     let write = |kind, detail| ring.write(Event { when, kind, goroutine: id, detail });
     write(EventKind::Spawn, by);
-    if !function.is_empty() {
-        write(EventKind::Function, ring.number_of(function, when));
+    if let Some(functions) = goroutine.body_functions.load(Ordering::Relaxed) {
+        write(EventKind::Function, ring.number_of((functions.name)(), when));
     }
     if let Some(name) = goroutine.name() {
         details_of(name.as_str()).for_each(|detail| write(EventKind::Name, detail));
@@ -92,8 +92,8 @@ impl<Plat: Platform> Scheduler<Plat> {
 
     /// Records the birth of a G, as [`Tracer::note_birth`] does.
     #[cold]
-    pub(crate) fn note_birth_outside(&self, goroutine: &Goroutine<Plat>, by: u64, function: &'static str) {
-        self.write_outside(|ring| write_birth(ring, goroutine, by, function));
+    pub(crate) fn note_birth_outside(&self, goroutine: &Goroutine<Plat>, by: u64) {
+        self.write_outside(|ring| write_birth(ring, goroutine, by));
     }
 
     fn write_outside(&self, write: impl FnOnce(&Ring)) {

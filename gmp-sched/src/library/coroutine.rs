@@ -39,6 +39,7 @@ use crate::entities::goroutine::{Goroutine, WaitLocation, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 use crate::entities::wait_reason::WaitFor;
+use crate::lifecycle::closure::__rust_begin_short_backtrace;
 use crate::lifecycle::exit::goexit;
 use crate::lifecycle::join::{JoinHandle, forget_waiter};
 use crate::lifecycle::new_goroutine::{prepare, start_next};
@@ -135,12 +136,12 @@ where
     F: FnOnce(&mut Yielder<T, Plat>) + Send + 'static,
 {
     let shared = Arc::new(Shared::new());
-    let inner = prepare({
+    let inner = prepare::<Plat, F, _, _>({
         let shared = shared.clone();
         move || {
             let mut yielder = Yielder { shared, _here: PhantomData };
             if !yielder.is_stopped() {
-                body(&mut yielder);
+                __rust_begin_short_backtrace(|| body(&mut yielder));
             }
         }
     })?;

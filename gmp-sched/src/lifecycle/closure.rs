@@ -14,6 +14,7 @@
 //! closure and result are small, neither the spawn nor the join touches the new G's stack. When the G begins to run, it
 //! may get the stack of a G that has ended, which is in the caches ([`exchange_stacks`](crate::engine::exchange_stacks)).
 
+use core::any;
 use core::marker::PhantomData;
 
 use crate::base::atomic::Ordering;
@@ -128,9 +129,10 @@ impl<'a, Plat: Platform> StackEnd<'a, Plat> {
 
 /// Stores `closure` in the G or on the G's stack, and prepares the context of the G to run the closure. The caller owns
 /// the slot. The caller also makes sure that `scope`, and everything that the closure and its result borrow, lives long
-/// enough.
+/// enough. `N` is the type of the function that traces name. It is `F`, unless `F` is a closure of this crate that calls
+/// a function of the program.
 #[inline(always)]
-pub(crate) fn install<Plat, F, T, S>(end: StackEnd<'_, Plat>, closure: F, scope: S)
+pub(crate) fn install<Plat, N, F, T, S>(end: StackEnd<'_, Plat>, closure: F, scope: S)
 where
     Plat: Platform,
     F: FnOnce() -> T + Send,
@@ -159,6 +161,7 @@ where
             fail: fail::<Plat, T, S>,
             #[cfg(feature = "std")]
             result_start: below::<Outcome<T>>,
+            name: any::type_name::<N>,
         }
     };
     goroutine.body_functions.store(Some(functions), Ordering::Relaxed);
@@ -219,10 +222,17 @@ where
     #[expect(unsafe_code, reason = "moves the closure out of its storage")]
     // SAFETY: `install` with the same types stored the closure at this address, and each G runs its closure once.
     let closure = unsafe { address.read() };
-    let result = Plat::run_body(closure);
+    let result = Plat::run_body(|| __rust_begin_short_backtrace(closure));
     let panicked = matches!(result, Err(JoinError::Panicked(_)));
     put_result(me, result);
     panicked
+}
+
+/// Calls a function of the program. Because of the name of this function, the backtrace in the message of a panic ends
+/// with the program's function, and does not show the calls by which the scheduler began the G.
+#[inline(always)]
+pub(crate) fn __rust_begin_short_backtrace<T>(function: impl FnOnce() -> T) -> T {
+    function()
 }
 
 /// Implements [`BodyFunctions::fail`].

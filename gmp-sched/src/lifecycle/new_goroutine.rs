@@ -1,7 +1,5 @@
 //! Makes a G: a slot gets a closure, and becomes a runnable G. The G first runs in [`closure`].
 
-use core::any;
-
 use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
 use crate::engine::current::CurrentGoroutine;
@@ -22,10 +20,11 @@ use crate::platform::{Pinned, Platform};
 /// scheduler.
 pub(crate) const SMALLEST_STACK: usize = 4 * closure::BODY_LIMIT;
 
-/// Turns a slot that the caller owns into a runnable G and puts it into `runnext`. Go: `newproc`.
+/// Turns a slot that the caller owns into a runnable G and puts it into `runnext`. Traces name the function `N` (see
+/// [`closure::install`]). Go: `newproc`.
 #[doc(alias = "newproc")]
 #[inline(always)]
-pub(crate) fn new_goroutine<Plat, F, T>(
+pub(crate) fn new_goroutine<Plat, N, F, T>(
     machine: &'static Machine<Plat>,
     processor: &'static Processor<Plat>,
     creator: &'static Goroutine<Plat>,
@@ -38,9 +37,9 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    closure::install(end, body, NoScope);
+    closure::install::<Plat, N, F, T, _>(end, body, NoScope);
     initialize(machine, processor, creator, goroutine);
-    make_runnable(machine, processor, creator, goroutine, any::type_name::<F>());
+    make_runnable(machine, processor, creator, goroutine);
     JoinHandle::new(goroutine)
 }
 
@@ -57,14 +56,13 @@ fn initialize<Plat: Platform>(
     goroutine.begin(id, Some(creator.id()));
 }
 
-/// Makes a new G runnable and puts it into `runnext`. `creator` is the calling G. `function` is for traces.
+/// Makes a new G runnable and puts it into `runnext`. `creator` is the calling G.
 #[inline(always)]
 fn make_runnable<Plat: Platform>(
     machine: &'static Machine<Plat>,
     processor: &'static Processor<Plat>,
     creator: &'static Goroutine<Plat>,
     goroutine: &'static Goroutine<Plat>,
-    function: &'static str,
 ) {
     if let Some(bubble) = creator.bubble() {
         bubble.admit(goroutine);
@@ -72,14 +70,14 @@ fn make_runnable<Plat: Platform>(
     goroutine.set_status(Status::Runnable);
     processor.counters.spawned.add(1);
     if processor.sampler.samples_next() {
-        sampling::spawned(machine, processor, goroutine, function);
+        sampling::spawned(machine, processor, goroutine);
     }
     put_next(machine, processor, goroutine);
 }
 
 /// Like [`try_go`](crate::spawn::try_go), for a child of a scope. The child counts among `children` until it has run
 /// and its result has been dropped or passed to the handle. If this returns an error or panics, the child has not been
-/// counted.
+/// counted. Traces name the function `N`.
 ///
 /// # Safety
 ///
@@ -87,7 +85,7 @@ fn make_runnable<Plat: Platform>(
 /// `children`. The handle must not live longer than that.
 #[expect(unsafe_code, reason = "a G may outlive what it borrows")]
 #[track_caller]
-pub(crate) unsafe fn spawn_scoped<Plat, F, T>(
+pub(crate) unsafe fn spawn_scoped<Plat, N, F, T>(
     body: F,
     children: &Children<Plat>,
 ) -> Result<JoinHandle<T, Plat>, OutOfResources>
@@ -99,21 +97,21 @@ where
     let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<Plat>::to_spawn();
     let goroutine = free_slots::take(machine, processor)?;
     goroutine.set_name(None);
-    closure::install(StackEnd::of(goroutine), body, children);
+    closure::install::<Plat, N, F, T, _>(StackEnd::of(goroutine), body, children);
     children.add(&pinned);
     initialize(machine, processor, me, goroutine);
-    make_runnable(machine, processor, me, goroutine, any::type_name::<F>());
+    make_runnable(machine, processor, me, goroutine);
     Ok(JoinHandle::new(goroutine))
 }
 
 /// Makes a G that is started later, exactly once, by [`start_prepared`] or a direct switch. Starting the G does not
-/// allocate. Until the start, the status of the G is `Idle`.
+/// allocate. Until the start, the status of the G is `Idle`. Traces name the function `N`.
 ///
 /// # Errors
 ///
 /// In the same cases as [`try_go`](crate::spawn::try_go).
 #[track_caller]
-pub(crate) fn prepare<Plat, F, T>(body: F) -> Result<JoinHandle<T, Plat>, OutOfResources>
+pub(crate) fn prepare<Plat, N, F, T>(body: F) -> Result<JoinHandle<T, Plat>, OutOfResources>
 where
     Plat: Platform,
     F: FnOnce() -> T + Send + 'static,
@@ -122,7 +120,7 @@ where
     let CurrentGoroutine { pinned: _pinned, machine, processor, me } = CurrentGoroutine::<Plat>::to_spawn();
     let goroutine = free_slots::take(machine, processor)?;
     goroutine.set_name(None);
-    closure::install(StackEnd::of(goroutine), body, NoScope);
+    closure::install::<Plat, N, F, T, _>(StackEnd::of(goroutine), body, NoScope);
     initialize(machine, processor, me, goroutine);
     goroutine.set_status(Status::Idle);
     Ok(JoinHandle::new(goroutine))
@@ -146,14 +144,14 @@ pub(crate) fn start_prepared<Plat: Platform>(
     let here = pinned.try_machine().filter(|machine| machine.is_of_scheduler_of(goroutine));
     let Some((machine, processor)) = here.and_then(|machine| Some((machine, machine.processor()?))) else {
         goroutine.scheduler().started_without_processor.fetch_add(1, Ordering::Relaxed);
-        sampling::spawned_outside(here, goroutine, "");
+        sampling::spawned_outside(here, goroutine);
         goroutine.scheduler().inject_from_outside(goroutine);
         return None;
     };
     goroutine.set_status(Status::Runnable);
     processor.counters.spawned.add(1);
     if processor.sampler.samples_next() {
-        sampling::spawned(machine, processor, goroutine, "");
+        sampling::spawned(machine, processor, goroutine);
     }
     Some(goroutine)
 }

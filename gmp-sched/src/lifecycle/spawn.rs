@@ -32,11 +32,23 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
+    try_go_for::<Plat, F, F, T>(body)
+}
+
+/// Like [`try_go`], for a `body` of this crate that calls the program's function `N`. Traces name that function.
+#[inline]
+#[track_caller]
+pub(crate) fn try_go_for<Plat, N, F, T>(body: F) -> Result<JoinHandle<T, Plat>, OutOfResources>
+where
+    Plat: Platform,
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
     let CurrentGoroutine { pinned: _pinned, machine, processor, me } = CurrentGoroutine::<Plat>::to_spawn();
     let goroutine = free_slots::take(machine, processor)?;
     goroutine.set_name(None);
     let end = StackEnd::of(goroutine);
-    Ok(new_goroutine(machine, processor, me, goroutine, end, body))
+    Ok(new_goroutine::<Plat, N, F, T>(machine, processor, me, goroutine, end, body))
 }
 
 /// Runs `body` as a new G. Like [`try_go`], but panics if there is no memory.
@@ -140,7 +152,7 @@ impl<'a, Plat: Platform> Builder<'a, Plat> {
             free_slots::take_with_stack(machine.scheduler(), self.stack_size.max(SMALLEST_STACK))?
         };
         goroutine.set_name(self.name);
-        Ok(new_goroutine(machine, processor, me, goroutine, StackEnd::of(goroutine), body))
+        Ok(new_goroutine::<Plat, F, F, T>(machine, processor, me, goroutine, StackEnd::of(goroutine), body))
     }
 }
 

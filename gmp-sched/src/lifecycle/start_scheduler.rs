@@ -1,7 +1,5 @@
 //! The first G of a scheduler, and Gs that are spawned from outside of the scheduler.
 
-use core::any;
-
 use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
 use crate::base::id::GoroutineId;
@@ -86,10 +84,10 @@ fn inject_new<Plat, F>(
     Plat: Platform,
     F: FnOnce() + Send + 'static,
 {
-    closure::install(StackEnd::of(goroutine), body, NoScope);
+    closure::install::<Plat, F, F, (), _>(StackEnd::of(goroutine), body, NoScope);
     goroutine.completion.store(ATTACHED, Ordering::Relaxed);
     goroutine.begin(id, None);
     JoinHandle::<(), Plat>::new(goroutine).detach();
-    sampling::spawned_outside(None, goroutine, any::type_name::<F>());
+    sampling::spawned_outside(None, goroutine);
     scheduler.inject_from_outside(goroutine);
 }

@@ -134,7 +134,7 @@ fn parent_that_leaves_knows_of_the_panic_of_a_child() {
 fn spawn_child(scene: &Scene) {
     #[expect(unsafe_code, reason = "spawns a child of a scope")]
     // SAFETY: the body borrows nothing, and is not run.
-    let spawned = unsafe { spawn_scoped::<Model, _, _>(|| (), &scene.children) };
+    let spawned = unsafe { spawn_scoped::<Model, (), _, _>(|| (), &scene.children) };
     core::mem::forget(spawned.expect("the model has memory enough"));
 }
 

@@ -5,9 +5,10 @@ use std::panic;
 use std::sync::mpsc;
 use std::thread;
 
-use super::{BodyEnds, Native, alive, exception, overflow, panic_hook, pool, schedtrace, stack, trace_file};
+use super::{BodyEnds, Native, alive, blocked, exception, overflow, panic_hook, pool, schedtrace, stack, trace_file};
 use crate::engine::sysmon::Sysmon;
 use crate::entities::scheduler::Scheduler;
+use crate::lifecycle::closure::__rust_begin_short_backtrace;
 use crate::lifecycle::exit::exit_body;
 use crate::report::schedtrace::{Printer, Schedtrace};
 
@@ -110,7 +111,7 @@ impl Threads {
     /// `processors` is 0 or more than a scheduler can have, there is no thread or memory, or `main` panics.
     #[track_caller]
     pub fn run<T: Send + 'static>(self, processors: usize, main: impl FnOnce() -> T + Send + 'static) -> T {
-        self.run_with(processors, |_| main())
+        self.run_with(processors, |_| __rust_begin_short_backtrace(main))
     }
 
     /// Like [`run`](Self::run), but passes the scheduler to `main`, for counters and dumps.
@@ -132,7 +133,7 @@ impl Threads {
         let (result_sender, result) = mpsc::channel();
         let main = move || {
             trace_file::start_as_requested(scheduler);
-            let outcome = panic::catch_unwind(AssertUnwindSafe(|| main(scheduler)));
+            let outcome = panic::catch_unwind(AssertUnwindSafe(|| __rust_begin_short_backtrace(|| main(scheduler))));
             if let Err(payload) = &outcome
                 && payload.is::<BodyEnds>()
             {
@@ -161,11 +162,13 @@ impl Threads {
         let settings = self.schedtrace.or_else(schedtrace::of_environment);
         let watch = thread::spawn(move || {
             let mut sysmon = Sysmon::new(scheduler);
+            let mut blocked = blocked::Check::new(scheduler);
             let mut printer = settings.map(|settings| Printer::new(scheduler, settings));
             while stopped.recv_timeout(sysmon.check()) == Err(mpsc::RecvTimeoutError::Timeout) {
                 if let Some(text) = printer.as_mut().and_then(Printer::text_if_due) {
                     schedtrace::print(text);
                 }
+                blocked.run();
             }
         });
         let outcome = result.recv().expect("main sends its result or keeps the sender");

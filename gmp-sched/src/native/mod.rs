@@ -41,6 +41,9 @@
 //! assert_eq!(received, Ok(7));
 //! ```
 //!
+//! If a G has blocked its thread without such an announcement for 100 ms, a note on standard error names the G. The
+//! note is printed once per process.
+//!
 //! A blocked call takes a thread of its own. Threads that no P needs end after a while ([`set_idle_limit`]), and calls
 //! beyond [`BLOCKING_LIMIT`] wait in order. There are no sockets yet that park only the G.
 //!
@@ -63,19 +66,19 @@
 //! G: [`Threads::run`] installs a panic hook that prints a line about the G, and then calls the hook that was set
 //! before. A stack has 512 KiB unless [`Builder::stack_size`] chooses another size (for the main G,
 //! [`Threads::stack_size`]), and takes memory as it is used. An overflow ends the process with a message that names the
-//! G and the size of its stack, and says whether a single huge frame is the cause. An exception of the processor (a
-//! division by zero in assembly, an access to unmapped memory, an invalid instruction) also ends the process. Its
-//! report names the G and the cause, and shows a backtrace and all Gs. A function passed to [`set_exception_hook`]
-//! replaces this report. If the program has installed a signal handler before the first run, that handler runs first.
-//! An exception outside of Gs, and a signal that a process sends, are not reported: they end the process by the default
-//! action, unless the program's handler resolves them.
+//! G and the size of its stack, says whether a single huge frame is the cause, and shows the functions that call one
+//! another without end. An exception of the processor (a division by zero in assembly, an access to unmapped memory, an
+//! invalid instruction) also ends the process. Its report names the G and the cause, and shows a backtrace and all Gs.
+//! A function passed to [`set_exception_hook`] replaces this report. If the program has installed a signal handler
+//! before the first run, that handler runs first. An exception outside of Gs, and a signal that a process sends, are not
+//! reported: they end the process by the default action, unless the program's handler resolves them.
 //!
 //! # Seeing what the scheduler does
 //!
 //! With the environment variable `GMP_DEBUG=schedtrace=1000`, a line about the state of each scheduler is printed to
 //! standard error every 1000 ms, in the format of Go's `GODEBUG=schedtrace=1000`. With
-//! `GMP_DEBUG=schedtrace=1000,scheddetail=1`, lines for each P, M and G follow. [`Threads::schedtrace`] does the same
-//! for the runs of a program. See [`crate::schedtrace`] for the fields.
+//! `GMP_DEBUG=schedtrace=1000,scheddetail=1`, lines for each P, M and G follow. (A blank may replace the comma.)
+//! [`Threads::schedtrace`] does the same for the runs of a program. See [`crate::schedtrace`] for the fields.
 //!
 //! With the environment variable `GMP_TRACE=FILE`, the first run of the process writes its [trace](crate::trace) to
 //! this file, in the layout of [`trace::memory`](crate::trace::memory). The file is complete however the process ends.
@@ -112,8 +115,9 @@ use crate::entities::scheduler::Scheduler;
 use crate::platform::{Parking, Pinned, Platform};
 
 mod alive;
+mod blocked;
 mod bridge;
-#[expect(unsafe_code, reason = "calls a function of the C library")]
+#[expect(unsafe_code, reason = "calls the unwinder")]
 mod call_stack;
 mod calls;
 #[expect(unsafe_code, reason = "a thread-local variable whose address the compiler must not keep")]
@@ -124,9 +128,12 @@ mod exception;
 mod overflow;
 mod panic_hook;
 mod pool;
+#[expect(unsafe_code, reason = "makes system calls")]
+mod process_copy;
 mod schedtrace;
 mod sections;
 mod settings;
+mod short_backtrace;
 pub(crate) mod stack;
 mod trace_file;
 mod unwinding;
@@ -139,6 +146,7 @@ pub use entry::{PROCS_LIMIT, Threads, enter};
 pub use exception::{Exception, set_exception_hook};
 pub use sections::{WaitsForbidden, assert_may_wait, forbid_waits, may_wait};
 pub use settings::{num_cpu, num_goroutine, poison_dead_stacks, procs, set_idle_limit, set_slice};
+pub use short_backtrace::short_backtrace;
 
 /// The platform type; see the module's documentation.
 #[derive(Clone, Copy, Debug)]
@@ -168,11 +176,39 @@ macro_rules! __native_span {
 #[doc(inline)]
 pub use __native_span as span;
 
+/// The items that nearly every program uses.
+///
+/// ```
+/// use gmp_sched::native::{self, prelude::*};
+///
+/// let shared = Arc::new(Mutex::new(0));
+/// let counted = shared.clone();
+/// // SAFETY: no G uses a thread-local variable.
+/// unsafe { native::enter() }.run(2, move || {
+///     let start: Instant = now();
+///     scope(|scope| (0..10).for_each(|_| drop(scope.go(|| *counted.lock() += 1))));
+///     assert!(now() >= start);
+/// });
+/// assert_eq!(*shared.lock(), 10);
+/// ```
+pub mod prelude {
+    pub use alloc::sync::Arc;
+    pub use core::time::Duration;
+
+    pub use super::{
+        Barrier, Builder, Chan, Condvar, Context, JoinHandle, Lazy, Mutex, MutexGuard, Once, OnceCell, Receiver,
+        RwLock, Semaphore, Sender, Ticker, Timer, WaitGroup, after, after_func, blocking, channel, go, goexit, now,
+        num_cpu, num_goroutine, procs, scope, select, set_procs, sleep, span, syscall, yield_now,
+    };
+    pub use crate::time::Instant;
+}
+
 /// The park token of a thread, and the condition variable on which the thread waits for the token.
 #[derive(Debug, Default)]
 pub struct Thread {
     token: sync::Mutex<bool>,
     wake: sync::Condvar,
+    number: blocked::ThreadNumber,
 }
 
 impl Thread {
@@ -371,6 +407,7 @@ unsafe impl Platform for Native {
 fn run_machine(new: NewMachine<Native>, token: &'static Thread) {
     let machine = new.machine();
     current::set(Some(machine));
+    token.number.set();
     let alternate = AlternateStack::install();
     // If this M had a thread before, other threads may unpark the M before it is in use again. So this loop checks
     // again after each wakeup.

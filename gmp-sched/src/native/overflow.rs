@@ -5,10 +5,7 @@
 //! because the G's stack is exhausted, and does only what is async-signal-safe: it reads atomics and makes system
 //! calls. (The standard library has such a handler, too, but it knows only the stacks of threads.)
 //!
-//! A backtrace takes locks, for example that of the allocator. A G that has overflowed its stack may hold such a lock.
-//! But if the G was in a stack probe of the program itself, it is not in a function of the C library, so it does not
-//! hold a lock of that library. In this case the handler diverts the G to another stack, where the G prints its
-//! backtrace as ordinary code (`exception`).
+//! Then the handler diverts the G to another stack, where the G prints its backtrace (`exception`).
 
 use core::fmt::{self, Write};
 use core::ops::Range;
@@ -16,9 +13,10 @@ use core::ptr;
 use std::process;
 use std::sync::OnceLock;
 
+use nix::errno::Errno;
 use nix::sys::signal::{SigAction, Signal};
 
-use super::exception::{self, Registers};
+use super::exception::{self, Registers, Start};
 use super::stack::{self, PAGE};
 use super::{Native, current};
 use crate::entities::goroutine::Goroutine;
@@ -78,17 +76,9 @@ fn report(goroutine: &'static Goroutine<Native>, registers: &mut Registers) {
     let frame_bytes = probe.map(|probe| probe.frame_bytes);
     let overflow = StackOverflow { goroutine, frame_bytes, for_main: FOR_MAIN };
     let _ = writeln!(Unbuffered, "{overflow}\n{STACK_OVERFLOW}");
-    // The backtrace begins after the probe, because the probe itself belongs to no line of the program. For each
-    // address of a backtrace, the standard library shows the line of the byte before the address, because it expects
-    // return addresses. So `after` contains the address of the second byte after the probe.
-    let after = probe.map(|probe| {
-        let stack_pointer = match probe.rest {
-            Rest::Below(bytes) => get(libc::REG_RSP).wrapping_sub(bytes),
-            Rest::BelowLoopEnd(bytes) => get(libc::REG_R11).wrapping_sub(bytes),
-        };
-        ((code + probe.code_bytes + 1) as u64, stack_pointer as u64)
-    });
-    let is_diverted = after.is_some_and(|after| exception::divert_after_overflow(goroutine, after, registers));
+    let start = start(code as u64, get(libc::REG_RSP), probe, at[0], || get(libc::REG_R11));
+    // A G that overflows its stack once more has done so in the report.
+    let is_diverted = exception::is_first(goroutine) && exception::divert_after_overflow(goroutine, start, registers);
     if !is_diverted {
         #[expect(unsafe_code, reason = "ends the process without running what a signal handler may not")]
         // SAFETY: `_exit` is async-signal-safe.
@@ -96,6 +86,26 @@ fn report(goroutine: &'static Goroutine<Native>, registers: &mut Registers) {
             libc::_exit(2)
         }
     }
+}
+
+/// Where the backtrace begins after an overflow at the instruction `code`, whose first byte is `first`, with this stack
+/// pointer. `r11` returns the value of R11.
+fn start(code: u64, stack_pointer: usize, probe: Option<Probe>, first: u8, r11: impl FnOnce() -> usize) -> Start {
+    // For each address of a backtrace, the standard library shows the line of the byte before the address, because it
+    // expects return addresses. So the address is that of the second byte of an instruction.
+    if let Some(probe) = probe {
+        // The backtrace begins after the probe, because the probe itself belongs to no line of the program.
+        let stack_pointer = match probe.rest {
+            Rest::Below(bytes) => stack_pointer.wrapping_sub(bytes),
+            Rest::BelowLoopEnd(bytes) => r11().wrapping_sub(bytes),
+        };
+        let instruction = code + probe.code_bytes as u64 + 1;
+        return Start { instruction, stack_pointer: stack_pointer as u64, is_uncertain: false };
+    }
+    // A `push` of one byte may be the first instruction of its function, and then the byte before it belongs to another
+    // function. After it the stack pointer would be different, so the next address cannot be used, either.
+    let is_push = (0x50..0x58).contains(&first);
+    Start { instruction: code + u64::from(!is_push), stack_pointer: stack_pointer as u64, is_uncertain: is_push }
 }
 
 /// How a program chooses the stack size of its main G.
@@ -115,12 +125,56 @@ fn read(address: usize, buffer: &mut [u8]) -> &[u8] {
 /// Standard error without a buffer and without a lock, because the G that is reported may hold the lock of `std`.
 pub(super) struct Unbuffered;
 
+impl Unbuffered {
+    /// Writes all bytes. Stops at the first error.
+    #[expect(clippy::unused_self, reason = "as in `Write`")]
+    pub(super) fn write(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            #[expect(unsafe_code, reason = "writes from a signal handler")]
+            // SAFETY: the pointer and the length are those of `bytes`; `write` is async-signal-safe.
+            let written = unsafe { libc::write(libc::STDERR_FILENO, bytes.as_ptr().cast(), bytes.len()) };
+            match usize::try_from(written) {
+                Ok(written @ 1..) => bytes = &bytes[written..],
+                Ok(0) => return,
+                Err(_) if Errno::last() == Errno::EINTR => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
 impl Write for Unbuffered {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        #[expect(unsafe_code, reason = "writes from a signal handler")]
-        // SAFETY: the bytes are those of `text`; `write` is async-signal-safe.
-        unsafe {
-            libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len());
+        self.write(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// Standard error with a buffer, so that a report consists of few writes.
+pub(super) struct Buffered {
+    bytes: [u8; 1024],
+    length: usize,
+}
+
+impl Buffered {
+    pub(super) fn new() -> Self {
+        Self { bytes: [0; 1024], length: 0 }
+    }
+
+    pub(super) fn flush(&mut self) {
+        Unbuffered.write(&self.bytes[..self.length]);
+        self.length = 0;
+    }
+}
+
+impl Write for Buffered {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for &byte in text.as_bytes() {
+            if self.length == self.bytes.len() {
+                self.flush();
+            }
+            self.bytes[self.length] = byte;
+            self.length += 1;
         }
         Ok(())
     }

@@ -44,12 +44,16 @@ pub(super) fn install() {
 /// closed. A panic in a hook would end the process. So this function first checks whether standard error is writable.
 #[expect(clippy::print_stderr, reason = "a part of the message of a panic")]
 fn report(line: fmt::Arguments<'_>) {
-    let stderr = io::stderr();
-    let mut output = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
-    let is_writable = poll(&mut output, PollTimeout::ZERO).is_ok() && output[0].revents() == Some(PollFlags::POLLOUT);
-    if is_writable {
+    if is_error_output_writable() {
         std::eprintln!("{line}");
     }
+}
+
+/// Whether a short text can be written to standard error at once. Takes no lock.
+pub(super) fn is_error_output_writable() -> bool {
+    let stderr = io::stderr();
+    let mut output = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
+    poll(&mut output, PollTimeout::ZERO).is_ok() && output[0].revents() == Some(PollFlags::POLLOUT)
 }
 
 /// Displays a G as its number and, if it has one, its name.

@@ -105,27 +105,40 @@ fn exception_names_goroutine_cause_and_line_and_ends_with_status_2() {
         for part in ["exceptions::raise_exception", "exceptions.rs:", "raise_in_goroutine", "(waits) [chan receive"] {
             assert!(stderr.contains(part), "{case}, {part}: {stderr}");
         }
+        // The calls of the scheduler, before those of the program and after them, are left out.
+        let calls = stderr.split_once(" [running]:\n").unwrap().1.split_once("\ngoroutine ").unwrap().0;
+        assert!(!calls.contains("gmp_sched::") && !calls.contains("std::"), "{case}: {stderr}");
     }
 }
 
 #[test]
-fn exception_without_room_for_a_report_is_named_by_the_handler() {
+fn exception_on_a_small_stack_and_in_the_c_library_is_reported() {
     if let Some(case) = case() {
         return raise_in_goroutine(&case, 16 * 1024);
     }
-    let (status, stderr) = child("exception_without_room_for_a_report_is_named_by_the_handler", "divide");
-    assert_eq!(status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains(" (faulty): divide error (#DE, vector 0), by the instruction at 0x"), "{stderr}");
+    for case in ["divide", "library"] {
+        let (status, stderr) = child("exception_on_a_small_stack_and_in_the_c_library_is_reported", case);
+        assert_eq!(status.code(), Some(2), "{case}: {stderr}");
+        assert_eq!(stderr.lines().next(), stderr.lines().next_back(), "{case}");
+        for part in [" (faulty): ", "exceptions::raise_exception", "raise_in_goroutine", "(waits) [chan receive"] {
+            assert!(stderr.contains(part), "{case}, {part}: {stderr}");
+        }
+    }
 }
 
+/// The handler calls the hook only if the G's stack has room for it, and the G can hold no lock of a library.
 #[test]
-fn exception_in_the_c_library_is_named_by_the_handler() {
+fn exception_for_which_the_hook_cannot_be_called_is_named_by_the_handler() {
     if let Some(case) = case() {
-        return raise_in_goroutine(&case, 512 * 1024);
+        assert!(native::set_exception_hook(|_| unreachable!()));
+        return raise_in_goroutine(&case, if case == "library" { 512 * 1024 } else { 16 * 1024 });
     }
-    let (status, stderr) = child("exception_in_the_c_library_is_named_by_the_handler", "library");
-    assert_eq!(status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("(a null pointer), by the instruction at 0x"), "{stderr}");
+    for (case, cause) in [("divide", "divide error (#DE, vector 0)"), ("library", "(a null pointer)")] {
+        let (status, stderr) = child("exception_for_which_the_hook_cannot_be_called_is_named_by_the_handler", case);
+        assert_eq!((status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
+        assert!(stderr.contains(" (faulty): ") && stderr.contains(cause), "{stderr}");
+        assert!(stderr.contains(", by the instruction at 0x"), "{stderr}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod due_timers;
 mod entered;
 mod fatal;
 mod misuse;
+mod overflows;
 mod panics;
 #[cfg(feature = "extras")]
 mod plain_threads;

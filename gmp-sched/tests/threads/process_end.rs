@@ -4,14 +4,12 @@
 use std::backtrace::Backtrace;
 use std::env;
 use std::hint::black_box;
-use std::io;
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::net::ToSocketAddrs;
 use std::panic;
-use std::process::{Command, Output};
-#[cfg(feature = "synctest")]
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -172,6 +170,36 @@ fn panic_message_names_the_goroutine() {
     assert!(!before.contains("panicked at") && message.contains("no more paper"), "{stderr}");
 }
 
+#[inline(never)]
+fn run_out_of_paper() {
+    panic!("no more paper");
+}
+
+#[cfg(feature = "extras")]
+#[test]
+fn backtrace_of_a_panic_shows_only_the_calls_of_the_program() {
+    let name = "backtrace_of_a_panic_shows_only_the_calls_of_the_program";
+    if env::var_os(IS_CHILD).is_some() {
+        return THREADS.run(1, || {
+            assert!(native::go(run_out_of_paper).join().is_err());
+            let group = native::ErrorGroup::<()>::new();
+            let is_over = group.try_go(|| {
+                assert!(panic::catch_unwind(run_out_of_paper).is_err());
+                Ok(())
+            });
+            assert!(is_over.is_ok() && group.wait().is_ok());
+            assert!(panic::catch_unwind(run_out_of_paper).is_err());
+        });
+    }
+    let mut child = Command::new(env::current_exe().unwrap());
+    child.args(["--exact", &format!("process_end::{name}"), "--nocapture"]);
+    let child = child.envs([(IS_CHILD, "1"), ("RUST_BACKTRACE", "1")]).output().unwrap();
+    let stderr = String::from_utf8(child.stderr).unwrap();
+    assert!(child.status.success(), "{stderr}");
+    assert_eq!(stderr.matches("::run_out_of_paper\n").count(), 3, "{stderr}");
+    assert!(!stderr.contains("gmp_sched::"), "{stderr}");
+}
+
 #[test]
 fn panic_of_a_goroutine_is_survived_when_the_error_output_is_closed() {
     if env::var_os(IS_CHILD).is_some() {
@@ -207,6 +235,49 @@ fn panic_hooks_of_the_program_stay_in_effect() {
     let lines: Vec<_> = stderr.lines().filter(|line| line.contains("hook") || line.ends_with("panics:")).collect();
     assert!(lines[0].starts_with("goroutine "), "{stderr}");
     assert_eq!(lines[1..], ["the first hook: one", "the second hook: two", "the second hook: three"], "{stderr}");
+}
+
+/// The child prints the note while a G waits for standard input, and the parent closes standard input when it has read
+/// the note.
+#[test]
+fn note_names_the_goroutine_that_blocks_its_thread_and_the_remedy() {
+    let name = "note_names_the_goroutine_that_blocks_its_thread_and_the_remedy";
+    if env::var_os(IS_CHILD).is_some() {
+        // SAFETY: `alarm` only makes the system send a signal later, whose default action ends the process. It ends a
+        // child that prints no note.
+        unsafe { libc::alarm(600) };
+        return THREADS.run(4, || {
+            let is_over = Arc::new(AtomicBool::new(false));
+            let seen = is_over.clone();
+            // Neither of these two is noted: one computes, and the other has announced that it blocks.
+            let computes = move || while !seen.load(Ordering::Relaxed) {};
+            let computes = native::Builder::new().name("computes").go(computes);
+            let (end, ended) = mpsc::channel::<()>();
+            let announces = move || native::blocking(|| ended.recv().is_err());
+            let announces = native::Builder::new().name("announces").go(announces);
+            let reads = || assert_eq!(io::stdin().read(&mut [0]).unwrap(), 0);
+            native::Builder::new().name("reads").go(reads).join().unwrap();
+            drop(end);
+            is_over.store(true, Ordering::Relaxed);
+            assert!(announces.join().unwrap());
+            computes.join().unwrap();
+        });
+    }
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", &format!("process_end::{name}"), "--nocapture"])
+        .env(IS_CHILD, "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let note = lines.find(|line| line.starts_with("note: ")).expect("a note");
+    assert!(note.starts_with("note: goroutine ") && note.contains(" (reads) has blocked its thread"), "{note}");
+    assert!(note.contains("`native::blocking("), "{note}");
+    drop(child.stdin.take());
+    assert_eq!(lines.filter(|line| line.starts_with("note: ")).count(), 0);
+    assert!(child.wait().unwrap().success());
 }
 
 /// Returns the number of threads of this process.

@@ -272,3 +272,70 @@ fn events_are_recorded_after_shared_memory_was_overwritten() {
         }
     });
 }
+
+/// Functions that Gs of the library run.
+#[cfg(feature = "extras")]
+mod functions {
+    pub(super) fn of_wait_group() {}
+
+    pub(super) fn of_error_group() -> Result<(), ()> {
+        Ok(())
+    }
+
+    pub(super) fn of_scope() {}
+
+    pub(super) fn of_try_scope() -> Result<(), ()> {
+        Ok(())
+    }
+
+    pub(super) fn of_timer() {}
+
+    pub(super) fn of_context() {}
+}
+
+#[cfg(feature = "extras")]
+#[test]
+fn trace_names_the_function_of_the_program_and_not_that_of_the_library() {
+    let events = THREADS.run_with(1, |scheduler| {
+        scheduler.start_trace(10_000).unwrap();
+        let group = std::sync::Arc::new(native::WaitGroup::new());
+        group.go(functions::of_wait_group);
+        group.wait();
+        let group = native::ErrorGroup::new();
+        group.go(functions::of_error_group);
+        group.wait().unwrap();
+        native::scope(|scope| scope.go(functions::of_scope).join()).unwrap();
+        let context = native::Context::background();
+        native::try_scope(&context, |scope| {
+            scope.go(functions::of_try_scope);
+            Ok(())
+        })
+        .unwrap();
+        let timer = native::after_func(Duration::ZERO, functions::of_timer);
+        let (context, cancel) = context.with_cancel();
+        let end = context.after_func(functions::of_context);
+        cancel.cancel();
+        // The Gs of both functions have begun when neither can be stopped any more.
+        native::sleep(Duration::from_millis(1));
+        assert!(!timer.stop() && !end.stop());
+        scheduler.stop_trace();
+        all_events(scheduler)
+    });
+    let mut names: Vec<String> = Vec::new();
+    for (_, event) in events {
+        match event.kind {
+            EventKind::TextBegin => names.push(String::new()),
+            EventKind::TextBytes => {
+                let bytes = event.detail.to_le_bytes().map(char::from);
+                names.last_mut().unwrap().extend(bytes.into_iter().filter(|&byte| byte != '\0'));
+            }
+            _ => {}
+        }
+    }
+    for function in ["wait_group", "error_group", "scope", "try_scope", "timer", "context"].map(|of| format!("of_{of}"))
+    {
+        let is_named = |name: &String| name.ends_with(&format!("::functions::{function}"));
+        assert!(names.iter().any(is_named), "{function}: {names:?}");
+    }
+    assert!(names.iter().all(|name| !name.starts_with("gmp_sched::")), "{names:?}");
+}

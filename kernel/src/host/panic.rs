@@ -132,9 +132,14 @@ fn print(goroutine: Option<&'static Goroutine<Kernel>>, cause: &dyn fmt::Display
     );
     let head = format!("{cause}\n\n{who}:\n");
     let write = || match backtrace.status() {
-        BacktraceStatus::Captured => note::report(format_args!("{head}{backtrace}{end}")),
+        BacktraceStatus::Captured => {
+            let calls = native::short_backtrace(&format!("{backtrace}"));
+            note::report(format_args!("{head}{calls}{end}"));
+        }
         _ => note::report(format_args!("{head}  (RUST_BACKTRACE=1 shows its backtrace)\n{end}")),
     };
+    // No note is printed that the G blocks its thread.
+    let _section = native::forbid_waits("while a report is printed");
     // Another thread writes the report, because finding function names and line numbers may need more stack than a G
     // has.
     thread::scope(|scope| match thread::Builder::new().spawn_scoped(scope, write) {

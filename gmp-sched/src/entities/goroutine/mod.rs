@@ -59,6 +59,8 @@ pub(crate) struct BodyFunctions<Plat: Platform> {
     /// result is in the G.
     #[cfg(feature = "std")]
     pub(crate) result_start: fn(usize) -> usize,
+    /// Returns the name of the function of the program that the G runs, for traces.
+    pub(crate) name: fn() -> &'static str,
 }
 
 /// A G. Go: `g` (runtime/runtime2.go).
@@ -134,6 +136,8 @@ impl<Plat: Platform> Goroutine<Plat> {
     pub(crate) const STATUS: usize = offset_of!(Self, status);
     pub(crate) const WAIT_REASON: usize = offset_of!(Self, wait_reason);
     pub(crate) const CREATOR: usize = offset_of!(Self, creator);
+    pub(crate) const STACK_TOP: usize = offset_of!(Self, stack_top);
+    pub(crate) const STACK_BYTES: usize = offset_of!(Self, stack_bytes);
 }
 
 impl<Plat: Platform> Goroutine<Plat> {

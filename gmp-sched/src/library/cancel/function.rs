@@ -7,6 +7,7 @@ use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::library::limit::{Hook, Limit, Node, NotAdded, OnEnd};
 use crate::library::time::{AfterFunc, after_func_at};
+use crate::lifecycle::closure::__rust_begin_short_backtrace;
 use crate::platform::Platform;
 
 /// A function that will run when a context is done, and that can be stopped before it runs. Dropping this handle lets
@@ -29,15 +30,15 @@ impl<Plat: Platform> ContextFunction<Plat> {
     /// Prepares the function. At the deadline, the function's own timer starts it. At a cancellation, a hook of the
     /// context's [`Node`] starts it.
     #[track_caller]
-    pub(super) fn new(
+    pub(super) fn new<F: FnOnce() + Send + 'static>(
         node: Option<&Arc<Node<Plat>>>,
-        function: impl FnOnce() + Send + 'static,
+        function: F,
     ) -> Result<Self, OutOfResources> {
         let deadline = node.map_or(Instant::NEVER, |node| node.deadline());
         // Keeps the context alive while the function waits for the end of the context.
         let context = node.cloned();
-        let function = after_func_at(deadline, move || {
-            function();
+        let function = after_func_at::<Plat, F, _>(deadline, move || {
+            __rust_begin_short_backtrace(function);
             drop(context);
         })?;
         let Some(node) = node else { return Ok(Self { function, hook: None }) };

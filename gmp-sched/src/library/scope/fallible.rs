@@ -6,6 +6,7 @@ use super::Scope;
 use crate::base::error::OutOfResources;
 use crate::base::spin_lock::Lock;
 use crate::library::cancel::{CancelHandle, Context};
+use crate::lifecycle::closure::__rust_begin_short_backtrace;
 use crate::platform::{Pinned, Platform};
 
 /// A scope to spawn fallible Gs in; see [`try_scope`] for an example.
@@ -99,9 +100,9 @@ impl<'scope, E: Send, Plat: Platform> TryScope<'scope, '_, E, Plat> {
     where
         F: FnOnce() -> Result<(), E> + Send + 'scope,
     {
-        let spawned = self.scope.try_go(move || {
+        let spawned = self.scope.try_go_for::<F, _, _>(move || {
             let guard = CancelUnlessReturned { scope: self, has_returned: false };
-            let result = body();
+            let result = __rust_begin_short_backtrace(body);
             guard.returned();
             if let Err(error) = result {
                 self.fail(error);

@@ -133,9 +133,23 @@ impl<'scope, Plat: Platform> Scope<'scope, '_, Plat> {
     /// # Panics
     ///
     /// The caller is not a G with a P.
-    #[expect(unsafe_code, reason = "spawns what borrows")]
     #[track_caller]
     pub fn try_go<F, T>(&'scope self, body: F) -> Result<ScopedJoinHandle<'scope, T, Plat>, OutOfResources>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.try_go_for::<F, F, T>(body)
+    }
+
+    /// Like [`try_go`](Self::try_go), for a `body` of this crate that calls the program's function `N`. Traces name that
+    /// function.
+    #[expect(unsafe_code, reason = "spawns what borrows")]
+    #[track_caller]
+    pub(super) fn try_go_for<N, F, T>(
+        &'scope self,
+        body: F,
+    ) -> Result<ScopedJoinHandle<'scope, T, Plat>, OutOfResources>
     where
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
@@ -144,7 +158,7 @@ impl<'scope, Plat: Platform> Scope<'scope, '_, Plat> {
         // the count of children is zero (`Children::open` waits for that). 2. A child is counted until its body has run
         // and its result has been dropped or left to the handle. The handle cannot outlive `'scope`.
         // 3. The count outlives the children, because it is in the frame of the caller of `run`.
-        let spawned = unsafe { spawn_scoped(body, &self.children) };
+        let spawned = unsafe { spawn_scoped::<Plat, N, F, T>(body, &self.children) };
         spawned.map(|handle| ScopedJoinHandle { handle: Some(handle), children: &self.children })
     }
 

@@ -11,8 +11,9 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use super::{Mutex, Permit, Semaphore, WaitGroup};
 use crate::base::error::OutOfResources;
 use crate::library::cancel::Context;
+use crate::lifecycle::closure::__rust_begin_short_backtrace;
 use crate::lifecycle::join::JoinHandle;
-use crate::lifecycle::spawn::try_go;
+use crate::lifecycle::spawn::try_go_for;
 use crate::platform::Platform;
 
 /// A group of Gs that work on parts of one task: [`wait`](Self::wait) waits for all Gs and returns the first error. Go:
@@ -239,11 +240,10 @@ impl<E: Send + 'static, Plat: Platform> ErrorGroup<E, Plat> {
     }
 
     #[track_caller]
-    fn start(
-        &self,
-        permit: Option<Permit<'_, Plat>>,
-        body: impl FnOnce() -> Result<(), E> + Send + 'static,
-    ) -> Result<(), OutOfResources> {
+    fn start<F>(&self, permit: Option<Permit<'_, Plat>>, body: F) -> Result<(), OutOfResources>
+    where
+        F: FnOnce() -> Result<(), E> + Send + 'static,
+    {
         self.shared.under_way.add(1);
         // Forgets the permit, because the drop of `end` (made below) releases the permit.
         if let Some(permit) = permit {
@@ -251,9 +251,9 @@ impl<E: Send + 'static, Plat: Platform> ErrorGroup<E, Plat> {
         }
         // The closure owns `end`, so `end` is dropped even if the spawn fails or panics.
         let end = End(Arc::clone(&self.shared));
-        let spawned = try_go::<Plat, _, _>(move || {
+        let spawned = try_go_for::<Plat, F, _, _>(move || {
             let (body, end) = (body, end);
-            if let Err(error) = body() {
+            if let Err(error) = __rust_begin_short_backtrace(body) {
                 end.0.fail(error);
             }
         });

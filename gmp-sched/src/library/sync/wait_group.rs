@@ -16,7 +16,9 @@ use crate::entities::bubble::Association;
 use crate::entities::goroutine::WaitReason;
 use crate::library::limit::{ContextError, Limit};
 use crate::library::waiter::WaitQueue;
+use crate::lifecycle::closure::__rust_begin_short_backtrace;
 use crate::lifecycle::join::JoinHandle;
+use crate::lifecycle::spawn::try_go_for;
 use crate::platform::{Pinned, Platform};
 
 /// A counter of pending tasks that Gs wait on until it is zero. Go: `sync.WaitGroup`.
@@ -333,14 +335,14 @@ impl<Plat: Platform> WaitGroup<Plat> {
     ///
     /// The caller is not a G with a P, or [`add`](Self::add) panics.
     #[track_caller]
-    pub fn try_go(self: &Arc<Self>, body: impl FnOnce() + Send + 'static) -> Result<(), OutOfResources> {
+    pub fn try_go<F: FnOnce() + Send + 'static>(self: &Arc<Self>, body: F) -> Result<(), OutOfResources> {
         self.add(1);
         let group = Arc::clone(self);
         // The closure owns `done`, so `group.done()` is called even if the spawn fails or panics.
         let done = OnDrop(move || group.done());
-        let spawned = crate::lifecycle::spawn::try_go::<Plat, _, _>(move || {
+        let spawned = try_go_for::<Plat, F, _, _>(move || {
             let (body, _done) = (body, done);
-            body();
+            __rust_begin_short_backtrace(body);
         });
         spawned.map(JoinHandle::detach)
     }

@@ -15,6 +15,7 @@ use crate::engine::current::CurrentProcessor;
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
+use crate::lifecycle::closure::__rust_begin_short_backtrace;
 use crate::lifecycle::new_goroutine::{prepare, start_next};
 use crate::platform::{Pinned, Platform};
 
@@ -83,24 +84,31 @@ pub fn try_after_func<Plat: Platform>(
     duration: Duration,
     function: impl FnOnce() + Send + 'static,
 ) -> Result<AfterFunc<Plat>, OutOfResources> {
-    after_func_at(super::now::<Plat>() + duration, function)
+    #[track_caller]
+    fn prepare<Plat: Platform, F: FnOnce() + Send + 'static>(
+        when: Instant,
+        function: F,
+    ) -> Result<AfterFunc<Plat>, OutOfResources> {
+        after_func_at::<Plat, F, F>(when, function)
+    }
+    prepare(super::now::<Plat>() + duration, function)
 }
 
 /// Like [`after_func`], but runs `function` at the point in time `when`. With [`Instant::NEVER`] only
-/// [`start_now`](AfterFunc::start_now) starts the function.
+/// [`start_now`](AfterFunc::start_now) starts the function. Traces name the function `N`.
 #[track_caller]
-pub(crate) fn after_func_at<Plat: Platform>(
+pub(crate) fn after_func_at<Plat: Platform, N, F: FnOnce() + Send + 'static>(
     when: Instant,
-    function: impl FnOnce() + Send + 'static,
+    function: F,
 ) -> Result<AfterFunc<Plat>, OutOfResources> {
     let slot = TimerSlot::<Plat>::take()?;
-    let prepared = prepare(move || {
+    let prepared = prepare::<Plat, N, _, _>(move || {
         let pinned = Pinned::<Plat>::of_scheduler();
         let is_discarded = pinned.goroutine().waiter.outcome.load(Ordering::Relaxed) == DISCARD;
         slot.give_back(&pinned);
         drop(pinned);
         if !is_discarded {
-            function();
+            __rust_begin_short_backtrace(function);
         }
     });
     let goroutine = match prepared {

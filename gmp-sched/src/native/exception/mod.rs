@@ -1,9 +1,12 @@
 //! Reports exceptions of Gs: invalid memory accesses, divisions by zero, invalid instructions.
 //!
 //! The operating system turns the processor's exception into a signal. A signal handler may do almost nothing, so the
-//! handler here only diverts the G, as Go's runtime does. When the handler returns, the G continues at [`entry`], on
-//! its own stack. `entry` calls [`raised`] as if the instruction that raised the exception had called it. So the report
-//! is ordinary code, and its backtrace shows the instruction. The G never continues after that instruction.
+//! handler here only diverts the G, as Go's runtime does. When the handler returns, the G continues at
+//! [`__rust_end_short_backtrace`], on a new stack. This function calls [`raised`] as if the instruction that raised the
+//! exception had called it. So the backtrace of the report shows the instruction. The G never continues after that
+//! instruction. [`report`](mod@report) describes how the report is made.
+//!
+//! If the program has set a hook, the G calls it on its own stack, because the hook may end only the G:
 //!
 //! ```text
 //!   ├──────────────────────────────┤ ◀─ stack pointer at the exception
@@ -11,7 +14,7 @@
 //!   ├──────────────────────────────┤
 //!   │ Frame                        │ ◀─ stack pointer of the entry
 //!   ├──────────────────────────────┤
-//!   │ the report                   │
+//!   │ the hook                     │
 //! ```
 //!
 //! If the program has installed a handler of its own before, that handler runs first, because it may resolve the
@@ -20,27 +23,24 @@
 //! is still ignored.
 
 mod description;
+mod report;
 
 use core::arch::naked_asm;
 use core::cell::Cell;
 use core::fmt::Write as _;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, Ordering};
-use std::backtrace::Backtrace;
-use std::format;
-use std::string::String;
+use core::sync::atomic::Ordering;
 use std::sync::OnceLock;
-use std::thread;
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
-use super::overflow::{STACK_OVERFLOW, Unbuffered};
-use super::panic_hook::Named;
+use super::overflow::Unbuffered;
 use super::{Native, current, stack};
 use crate::base::id::GoroutineId;
 use crate::context::diverted::{MODES, RED_ZONE};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
+use crate::native::panic_hook::Named;
 
 pub use description::Exception;
 
@@ -145,7 +145,7 @@ pub(super) unsafe fn handle(
 }
 
 /// Sets the default action of a signal, which ends the process.
-fn set_default(signal: Signal) {
+pub(super) fn set_default(signal: Signal) {
     let action = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     // SAFETY: the default action runs no code of the process.
     let set = unsafe { sigaction(signal, &action) };
@@ -162,6 +162,11 @@ fn is_default(signal: Signal) -> bool {
     asked == 0 && action.sa_sigaction == libc::SIG_DFL
 }
 
+/// Whether an exception or a stack overflow is being reported, after which the process ends.
+pub(super) fn is_reporting() -> bool {
+    report::IS_REPORTING.load(Ordering::Relaxed)
+}
+
 std::thread_local! {
     /// The last G that raised an exception on this thread.
     static LAST: Cell<Option<GoroutineId>> = const { Cell::new(None) };
@@ -170,22 +175,35 @@ std::thread_local! {
 /// The G that was running on this thread when an exception was raised. `None` if no G runs here, or if the G has raised
 /// an exception before, so that this exception comes from the report itself.
 fn faulty() -> Option<&'static Goroutine<Native>> {
-    let goroutine = current::get()?.current_goroutine()?;
-    // After an exception the G runs nothing but the report.
-    (LAST.replace(Some(goroutine.id())) != Some(goroutine.id())).then_some(goroutine)
+    current::get()?.current_goroutine().filter(|goroutine| is_first(goroutine))
+}
+
+/// Whether `goroutine`, which runs on this thread, has not raised an exception before. After an exception a G runs
+/// nothing but the report.
+pub(super) fn is_first(goroutine: &Goroutine<Native>) -> bool {
+    LAST.replace(Some(goroutine.id())) != Some(goroutine.id())
 }
 
 pub(super) type Registers = [libc::greg_t; 23];
 
-/// The value that the handler writes to the stack on which [`entry`] will run.
+/// The value that the handler writes to the stack on which [`__rust_end_short_backtrace`] will run.
 #[repr(C)]
 struct Frame {
-    /// The address at which the backtrace begins. Normally this is the address of the instruction that raised the
-    /// exception. If the code has called an invalid pointer, this is the address of the call instruction.
-    instruction: u64,
-    /// The stack pointer at this instruction.
-    stack_pointer: u64,
+    start: Start,
     cause: Cause,
+}
+
+/// Where a backtrace begins.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Start {
+    /// The address of an instruction. Normally this is the instruction that raised the exception. If the code has called
+    /// an invalid pointer, this is the call instruction.
+    pub(super) instruction: u64,
+    /// The stack pointer at this instruction.
+    pub(super) stack_pointer: u64,
+    /// Whether the name of the function that contains the instruction is not shown, because it may be wrong.
+    pub(super) is_uncertain: bool,
 }
 
 /// Why a G is diverted.
@@ -195,11 +213,15 @@ enum Cause {
     Overflow(&'static Goroutine<Native>),
 }
 
-/// The room that the report needs on the stack on which it runs.
-const REPORT_BYTES: usize = 48 * 1024;
+/// The room that a hook needs on the stack of the G.
+const HOOK_BYTES: usize = 48 * 1024;
+/// The size of the stack on which the report is made. The function that looks up the names needs most of it.
+const REPORT_BYTES: usize = 1024 * 1024;
 
-/// Makes the G call [`raised`] when the handler returns. If the stack has no room for the report, or if code of a
-/// library has raised the exception, reports the exception without a backtrace and ends the process.
+/// Makes the G report the exception, or call the hook, when the handler returns. If there is no memory for the stack on
+/// which the G reports, prints only a line, and ends the process. If there is a hook, does the same in two cases: the
+/// G's stack has no room for it, or code of a library has raised the exception. Such code may hold a lock that the hook
+/// needs.
 fn divert(goroutine: &'static Goroutine<Native>, registers: &mut Registers) {
     let get = |register: libc::c_int| registers[register as usize].cast_unsigned();
     let (mut instruction, mut stack_pointer) = (get(libc::REG_RIP), get(libc::REG_RSP));
@@ -212,65 +234,74 @@ fn divert(goroutine: &'static Goroutine<Native>, registers: &mut Registers) {
     };
     let stack = goroutine.stack();
     let new = (stack_pointer.wrapping_sub(RED_ZONE) as usize).wrapping_sub(size_of::<Frame>()) & !15;
-    let is_word_on_stack = (stack_pointer as usize).checked_add(8).is_some_and(|end| end <= stack.end);
-    if new < stack.start + REPORT_BYTES || !is_word_on_stack {
-        end_at_once(&exception);
-    }
-    if !is_own_code(instruction) {
-        // The exception is not at an instruction of the program, for one of two reasons. If the program has called an
-        // invalid pointer, the last word on the stack is the return address, and the backtrace begins at the call. If
-        // code of a library has raised the exception, this code may hold a lock that the report needs, so there is no
-        // backtrace.
+    let is_word_on_stack = stack.contains(&(stack_pointer as usize))
+        && (stack_pointer as usize).checked_add(8).is_some_and(|end| end <= stack.end);
+    if exception.is_fetch() && is_word_on_stack {
         let last_word = ptr::with_exposed_provenance::<u64>(stack_pointer as usize);
         // SAFETY: the word is at the stack pointer of the G, which does not run, and is on the G's stack, as was
         // checked above.
         let caller = unsafe { last_word.read_unaligned() };
-        if !exception.is_fetch() || !is_own_code(caller) {
+        // If the program has called an invalid pointer, the last word on the stack is the return address, and the
+        // backtrace begins at the call instruction, which is just before that address.
+        if is_own_code(caller) {
+            (instruction, stack_pointer) = (caller - 1, stack_pointer + 8);
+        }
+    }
+    let start = Start { instruction, stack_pointer, is_uncertain: false };
+    let cause = Cause::Exception(exception);
+    if HOOK.get().is_none() {
+        if !divert_to_new_stack(Frame { start, cause }, registers) {
             end_at_once(&exception);
         }
-        // The call instruction is just before the return address.
-        (instruction, stack_pointer) = (caller - 1, stack_pointer + 8);
+        return;
+    }
+    if new < stack.start + HOOK_BYTES || !is_word_on_stack || !is_own_code(instruction) {
+        end_at_once(&exception);
     }
     // SAFETY: the address is aligned to 16 bytes, on the G's stack, and below all that the G uses there. At least
-    // `REPORT_BYTES` of the stack are below it.
+    // `HOOK_BYTES` of the stack are below it.
     unsafe {
-        continue_at_entry(new, Frame { instruction, stack_pointer, cause: Cause::Exception(exception) }, registers);
+        continue_at_entry(new, Frame { start, cause }, registers);
     }
 }
 
 /// Makes `goroutine`, which has overflowed its stack, print its backtrace when the handler of SIGSEGV returns, and then
-/// end the process. For the report, the G runs on another stack. The backtrace begins at `instruction`, with the stack
-/// pointer that the G would have there. Returns `false` if there is no memory for the other stack, or if `instruction`
-/// is in a library: in that case the G may hold a lock that the report needs.
+/// end the process. The backtrace begins at `start`. Returns `false` if there is no memory for the stack on which the G
+/// reports.
 pub(super) fn divert_after_overflow(
     goroutine: &'static Goroutine<Native>,
-    (instruction, stack_pointer): (u64, u64),
+    start: Start,
     registers: &mut Registers,
 ) -> bool {
-    if !is_own_code(instruction) {
-        return false;
-    }
-    let Ok(stack) = stack::allocate(REPORT_BYTES + size_of::<Frame>() + 15) else { return false };
+    divert_to_new_stack(Frame { start, cause: Cause::Overflow(goroutine) }, registers)
+}
+
+/// Makes the interrupted code continue on a new stack with `frame`. Returns `false` if there is no memory for the stack.
+fn divert_to_new_stack(frame: Frame, registers: &mut Registers) -> bool {
+    // For this size `allocate` takes no lock. It only makes system calls.
+    const { assert!(REPORT_BYTES != stack::DEFAULT) };
+    let Ok(stack) = stack::allocate(REPORT_BYTES) else { return false };
     let new = (stack.end - size_of::<Frame>()) & !15;
     // SAFETY: the address is aligned to 16 bytes, at the upper end of a stack that nothing else uses.
     unsafe {
-        continue_at_entry(new, Frame { instruction, stack_pointer, cause: Cause::Overflow(goroutine) }, registers);
+        continue_at_entry(new, frame, registers);
     }
     true
 }
 
-/// Writes `frame` to the address `new`, and makes the interrupted code continue at [`entry`] with this frame.
+/// Writes `frame` to the address `new`, and makes the interrupted code continue at [`__rust_end_short_backtrace`] with
+/// this frame.
 ///
 /// # Safety
 ///
-/// `new` is a multiple of 16. The frame and `REPORT_BYTES` below it are unused memory of a stack.
+/// `new` is a multiple of 16. The frame and `HOOK_BYTES` below it are unused memory of a stack.
 unsafe fn continue_at_entry(new: usize, frame: Frame, registers: &mut Registers) {
     // SAFETY: the caller promises that the memory is aligned and unused.
     unsafe { ptr::with_exposed_provenance_mut::<Frame>(new).write(frame) };
     registers[libc::REG_EFL as usize] &= !MODES.cast_signed();
     registers[libc::REG_RDI as usize] = new as libc::greg_t;
     registers[libc::REG_RSP as usize] = new as libc::greg_t;
-    registers[libc::REG_RIP as usize] = entry as *const () as libc::greg_t;
+    registers[libc::REG_RIP as usize] = __rust_end_short_backtrace as *const () as libc::greg_t;
 }
 
 /// Whether an address is in the code of the program's executable file, and not in a shared library.
@@ -285,9 +316,10 @@ fn is_own_code(address: u64) -> bool {
 
 /// Calls [`raised`]. The handler has set the stack pointer and RDI to the address of a [`Frame`], and has left all
 /// other general registers as they were at the exception. The unwind table describes where the `Frame` contains the
-/// instruction and the stack pointer of the exception.
+/// instruction and the stack pointer of the exception. Because of its name, a shortened backtrace begins after this
+/// function.
 #[unsafe(naked)]
-extern "C" fn entry() {
+extern "C" fn __rust_end_short_backtrace() {
     naked_asm!(
         ".cfi_startproc",
         ".cfi_signal_frame",
@@ -323,40 +355,13 @@ pub fn set_exception_hook(hook: fn(&Exception)) -> bool {
 }
 
 /// Calls the hook or, if there is none or the cause is a stack overflow, reports the exception. Then ends the process.
-/// Runs as ordinary code of the G, after the signal handler has returned.
+/// Runs after the signal handler has returned.
 extern "C" fn raised(frame: &Frame) -> ! {
     match (&frame.cause, HOOK.get()) {
         (Cause::Exception(exception), Some(hook)) => hook(exception),
-        (cause, _) => report(cause),
+        _ => report::print(frame),
     }
     end_process()
-}
-
-/// Prints the report of an exception. If the cause is a stack overflow, the signal handler has already printed the
-/// first lines of the report, and this function prints the other lines.
-fn report(cause: &Cause) {
-    static IS_ENDING: AtomicBool = AtomicBool::new(false);
-    // Only the first exception is reported. A thread that raises another exception meanwhile waits here until the
-    // process ends.
-    while IS_ENDING.swap(true, Ordering::Relaxed) {
-        thread::park();
-    }
-    let backtrace = Backtrace::force_capture();
-    let (goroutine, first, last) = match cause {
-        Cause::Exception(exception) => (exception.goroutine, format!("{exception}\n"), format!("{exception}")),
-        Cause::Overflow(goroutine) => (*goroutine, String::new(), String::from(STACK_OVERFLOW)),
-    };
-    // Another thread prints the report, because finding function names may need more stack than the G has. That thread
-    // does not use the lock of standard error, because the G may hold this lock.
-    let write = || {
-        let list = goroutine.scheduler().goroutine_list();
-        let text = format!("{first}\n{} [running]:\n{backtrace}{list}\n\n{last}\n", Named(goroutine));
-        let _ = Unbuffered.write_str(&text);
-    };
-    thread::scope(|scope| match thread::Builder::new().spawn_scoped(scope, write) {
-        Ok(writer) => drop(writer.join()),
-        Err(_) => write(),
-    });
 }
 
 /// Reports an exception in one line from the signal handler, and ends the process.

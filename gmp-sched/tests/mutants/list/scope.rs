@@ -22,9 +22,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a child is counted after it can run",
         "    children.add(&pinned);
     initialize(machine, processor, me, goroutine);
-    make_runnable(machine, processor, me, goroutine, any::type_name::<F>());",
+    make_runnable(machine, processor, me, goroutine);",
         "    initialize(machine, processor, me, goroutine);
-    make_runnable(machine, processor, me, goroutine, any::type_name::<F>());
+    make_runnable(machine, processor, me, goroutine);
     children.add(&pinned);",
         Model("scope::child_is_counted"),
     ),
@@ -34,13 +34,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "    let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<Plat>::to_spawn();
     let goroutine = free_slots::take(machine, processor)?;
     goroutine.set_name(None);
-    closure::install(StackEnd::of(goroutine), body, children);
+    closure::install::<Plat, N, F, T, _>(StackEnd::of(goroutine), body, children);
     children.add(&pinned);",
         "    children.add(&Pinned::of_scheduler());
     let CurrentGoroutine { pinned: _pinned, machine, processor, me } = CurrentGoroutine::<Plat>::to_spawn();
     let goroutine = free_slots::take(machine, processor)?;
     goroutine.set_name(None);
-    closure::install(StackEnd::of(goroutine), body, children);",
+    closure::install::<Plat, N, F, T, _>(StackEnd::of(goroutine), body, children);",
         Model("scope::spawn_that_panics"),
     ),
     mutant(

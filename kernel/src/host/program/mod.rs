@@ -2,7 +2,7 @@
 //!
 //! | on the machine | on the host |
 //! |---|---|
-//! | `boot --smp 2` | all CPUs that the process may use; `GMP_KERNEL_OPTIONS="procs=2"` sets the number of Ps |
+//! | `boot --smp 2` | all CPUs that the process may use; `GMP_KERNEL_OPTIONS="procs=2"` sets the number of Ps (blanks or commas separate several options) |
 //! | `boot --kernel-option panic=isolate` | `GMP_KERNEL_OPTIONS="panic=isolate"`; a note names each option that has no effect on the host |
 //! | `boot --kernel-option program.KEY=VALUE` | `GMP_KERNEL_OPTIONS="program.KEY=VALUE"` |
 //! | `boot --disk FILE` | `GMP_DISKS=FILE`, or several files with `:` between them |

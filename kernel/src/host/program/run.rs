@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::env;
 use std::sync::Once;
 
-use boot_protocol::command_line::{SEPARATOR, quote};
+use boot_protocol::command_line::{SEPARATOR, quote, with_blanks};
 use boot_protocol::kernel_option::{self, STDERR};
 use gmp_sched::native::{self, PROCS_LIMIT, Threads};
 use gmp_sched::schedtrace::Schedtrace;
@@ -19,7 +19,7 @@ use crate::host::note::report;
 use crate::host::slices::SliceWatch;
 use crate::host::{console, cpus, disk, panic};
 
-/// The environment variable that contains the kernel options.
+/// The environment variable that contains the kernel options, with blanks or commas between them.
 const OPTIONS: &str = "GMP_KERNEL_OPTIONS";
 /// The keys of the kernel options that have an effect on the host.
 const EFFECTIVE: [&str; 6] = ["blocking_limit", "panic", "procs", "scheddetail", "schedtrace", STDERR];
@@ -58,7 +58,7 @@ pub unsafe fn program(count: c_int, words: *const *const c_char, stack_size: usi
     with_schedtrace(threads).stack_size(stack_size).run_with(procs, move |scheduler| {
         panic::end_program();
         let _watch = SliceWatch::start(scheduler);
-        exit::exit(main(args::program()))
+        exit::exit(__rust_begin_short_backtrace(|| main(args::program())))
     })
 }
 
@@ -84,16 +84,22 @@ pub unsafe fn test<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static)
         let _watch = SliceWatch::start(scheduler);
         let _recording = own.begin(scheduler);
         disk::forget_interrupts(scheduler);
-        body()
+        __rust_begin_short_backtrace(body)
     });
     panics.assert_none();
     result
 }
 
+/// Calls a function of the program. Because of its name, a shortened backtrace ends with the program's function.
+#[inline(always)]
+fn __rust_begin_short_backtrace<T>(function: impl FnOnce() -> T) -> T {
+    function()
+}
+
 /// Returns the kernel options in the form of the machine's command line. If there are any, a space follows them.
 fn options() -> String {
     match env::var(OPTIONS) {
-        Ok(options) => options + " ",
+        Ok(options) => with_blanks(&options).chain([' ']).collect(),
         Err(env::VarError::NotPresent) => String::new(),
         Err(env::VarError::NotUnicode(_)) => fail(WRONG_USE, format_args!("{OPTIONS} is not Unicode")),
     }
