@@ -11,23 +11,28 @@
 //!
 //! Each workspace has a target directory. The ELF file is put into the folder `machine` of the target directory of the
 //! program's workspace. Intermediate files are put into the folder `machine` of the target directory of the kernel's
-//! workspace. So the kernel is built once for all programs, and separately from code for the host.
+//! workspace. So the kernel is built once for all programs, and separately from code for the host. But if the path of
+//! that target directory has braces, intermediate files are put beside the ELF file.
 
 use core::hash::{Hash, Hasher as _};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Permissions};
 use std::hash::DefaultHasher;
-use std::io::{self, BufReader, IsTerminal as _, Write as _};
+use std::io::{self, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
 
 use cargo_metadata::Message;
 use cargo_metadata::diagnostic::Diagnostic;
 
 use crate::Error;
 use crate::advice::Advice;
+use crate::cargo_output::{self, Shared};
+use crate::paths::{check_build_folder, check_target_folder, check_unicode};
 use crate::program::Program;
 
 /// The linker script. It specifies the addresses of the program's parts in memory, and their positions in the file.
@@ -140,15 +145,6 @@ impl Target {
             Self::Bare => &["-static", "--no-pie", "--build-id=none"],
         }
     }
-
-    fn script_argument(self, script: &Path) -> OsString {
-        let mut argument = OsString::from(match self {
-            Self::Linux => "-Wl,-T",
-            Self::Bare => "-T",
-        });
-        argument.push(script);
-        argument
-    }
 }
 
 /// Returns the path of the cargo that has started this process. If cargo has not started this process, returns the name
@@ -162,20 +158,26 @@ pub(crate) fn cargo() -> OsString {
 ///
 /// # Errors
 ///
-/// [`Error::Build`] if the program does not build.
+/// [`Error::Build`] if the program does not build. [`Error::Usage`] if cargo, the compiler or the linker cannot use one
+/// of the paths.
 pub fn build(program: &Program, options: Options) -> Result<PathBuf, Error> {
     let (manifest, name, own, kernel) = match program {
         Program::Elf(path) => return Ok(path.clone()),
         Program::Binary { manifest, name, own, kernel } => (manifest, name, own, kernel),
     };
-    let shared = kernel.target_directory.join("machine");
-    let cannot_write = |error| Error::Build(format!("cannot write to `{}`: {error}", shared.display()));
-    let script = write_linker_script(&shared).map_err(cannot_write)?;
+    let [own_files, kernel_files] = [own, kernel].map(|workspace| workspace.target_directory.join("machine"));
+    // In the variable for this folder, cargo takes text in braces for a template.
+    let is_shared = !check_unicode(&kernel_files)?.contains(['{', '}']);
+    let intermediate = if is_shared { &kernel_files } else { &own_files };
+    check_build_folder(intermediate)?;
+    check_target_folder(&own_files)?;
+    let cannot_write = |error| Error::Build(format!("cannot write to `{}`: {error}", intermediate.display()));
+    let script = write_linker_script(intermediate).map_err(cannot_write)?;
     let manifest =
         manifest.canonicalize().map_err(|error| Error::Build(format!("cannot read the manifest: {error}")))?;
     let mut command = Command::new(cargo());
     command.arg("build").arg("--manifest-path").arg(&manifest).args(["--bin", name]);
-    command.args(["--target", options.target.triple()]).arg("--target-dir").arg(own.target_directory.join("machine"));
+    command.args(["--target", options.target.triple()]).arg("--target-dir").arg(&own_files);
     command.arg(message_format()).args(options.profile.arguments());
     // Cargo must run in the folder of the crate, because it reads the configuration files of its current folder and of
     // the parents of that folder.
@@ -187,12 +189,23 @@ pub fn build(program: &Program, options: Options) -> Result<PathBuf, Error> {
     // Backtraces need line tables. This variable adds them even if the release profile of the crate omits them. The
     // profile `quick` inherits them.
     command.env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only");
+    // Reports also need the names, in the ELF file itself. The crate may choose to remove them, or to put them into
+    // other files.
+    for profile in ["RELEASE", "DEV"] {
+        command.env(format!("CARGO_PROFILE_{profile}_STRIP"), "none");
+        command.env(format!("CARGO_PROFILE_{profile}_SPLIT_DEBUGINFO"), "off");
+    }
+    if env::var_os("CARGO_PROFILE_DEV_DEBUG").is_none() {
+        command.env("CARGO_PROFILE_DEV_DEBUG", "full");
+    }
     // A program can read its profile from this variable when it is compiled, and print it. A change of the variable
     // rebuilds nothing, because each profile has a build folder of its own.
     command.env("GMP_BUILD", options.profile.name());
-    command.env("CARGO_BUILD_BUILD_DIR", &shared);
+    if is_shared {
+        command.env("CARGO_BUILD_BUILD_DIR", intermediate);
+    }
     if own != kernel {
-        command.env("RUSTC_WORKSPACE_WRAPPER", write_wrapper(&shared, &own.root).map_err(cannot_write)?);
+        command.env("RUSTC_WORKSPACE_WRAPPER", write_wrapper(intermediate, &own.root).map_err(cannot_write)?);
     }
     let executable = run(command, name)?;
     executable.ok_or_else(|| Error::Build(format!("cargo did not say where it put `{name}`")))
@@ -200,22 +213,23 @@ pub fn build(program: &Program, options: Options) -> Result<PathBuf, Error> {
 
 /// Returns the option that makes cargo print the compiler's messages as JSON. Each message includes its text, with
 /// colours if cargo itself would print it in colours.
-fn message_format() -> &'static str {
-    let has_colors = match env::var("CARGO_TERM_COLOR").as_deref() {
-        Ok("always") => true,
-        Ok("never") => false,
-        _ => io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none(),
-    };
-    if has_colors { "--message-format=json-diagnostic-rendered-ansi" } else { "--message-format=json" }
+pub(crate) fn message_format() -> &'static str {
+    if cargo_output::has_colors() { "--message-format=json-diagnostic-rendered-ansi" } else { "--message-format=json" }
 }
 
 /// Runs cargo, and returns the path of the executable that cargo has built for the binary `name`. Returns `None` if
 /// cargo has succeeded without naming an executable. The messages of the compiler are shown on standard error.
-fn run(mut command: Command, name: &str) -> Result<Option<PathBuf>, Error> {
+pub(crate) fn run(mut command: Command, name: &str) -> Result<Option<PathBuf>, Error> {
     let cannot = |error: io::Error| Error::Build(format!("cannot run cargo: {error}"));
+    cargo_output::pipe(&mut command);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(cannot)?;
-    let output = child.stdout.take().expect("asked for a pipe");
-    let said = Said::read(output, name);
+    let (output, lines) = (child.stdout.take().expect("asked for a pipe"), child.stderr.take().expect("another"));
+    let shown = Arc::new(Shared::new(io::stderr()));
+    let copying = {
+        let shown = Arc::clone(&shown);
+        thread::spawn(move || shown.copy(lines))
+    };
+    let said = Said::read(output, name, &shown);
     if said.is_err() {
         // If cargo were not ended here, it would continue to build after this process has reported the error. The call
         // also succeeds if cargo has ended already. It fails only if the signal cannot be sent.
@@ -223,6 +237,9 @@ fn run(mut command: Command, name: &str) -> Result<Option<PathBuf>, Error> {
     }
     let status = child.wait().map_err(cannot)?;
     let said = said.map_err(cannot)?;
+    // All lines of cargo come before what this process says next. `join` returns no error, because the thread does not
+    // panic.
+    drop(copying.join());
     if status.success() {
         return Ok(said.executable);
     }
@@ -244,7 +261,7 @@ struct Said {
 impl Said {
     /// Reads cargo's messages until cargo closes its output. Shows the messages of the compiler on standard error.
     /// `name` is the name of the binary.
-    fn read(output: impl io::Read, name: &str) -> io::Result<Self> {
+    fn read(output: impl io::Read, name: &str, shown: &Shared<io::Stderr>) -> io::Result<Self> {
         let mut said = Self::default();
         for message in Message::parse_stream(BufReader::new(output)) {
             match message? {
@@ -253,9 +270,7 @@ impl Said {
                 }
                 Message::CompilerArtifact(artifact) => said.uses_kernel |= artifact.target.name == "kernel",
                 Message::CompilerMessage(message) => {
-                    let text = message.message.rendered.as_deref().unwrap_or(&message.message.message);
-                    // An error is ignored, because there is no other way to report it.
-                    let _ = write!(io::stderr(), "{text}");
+                    shown.message(message.message.rendered.as_deref().unwrap_or(&message.message.message));
                     if message.target.is_bin() && message.target.name == name {
                         said.about_program.push(message.message);
                     }
@@ -283,8 +298,9 @@ fn encoded_flags(target: Target, script: &Path) -> OsString {
         "-Cforce-frame-pointers=yes",
     ];
     let plain = |argument: &&str| OsString::from(format!("-Clink-arg={argument}"));
-    let mut script_flag = OsString::from("-Clink-arg=");
-    script_flag.push(target.script_argument(script));
+    // Both the C compiler and LLVM's linker take this argument. With `-Wl,`, a comma in the path would end the argument.
+    let mut script_flag = OsString::from("-Clink-arg=-T");
+    script_flag.push(script);
     let flags = code.iter().map(OsString::from).chain(target.link_arguments().iter().map(plain)).chain([script_flag]);
     flags.collect::<Vec<_>>().join(OsStr::new("\x1f"))
 }
@@ -339,7 +355,7 @@ mod tests {
         assert!(flags.contains(&"-Cpanic=abort"));
         assert!(flags.contains(&"--cfg=gmp_machine"));
         assert!(flags.contains(&"-Clink-arg=-nostdlib"));
-        assert_eq!(flags.last(), Some(&"-Clink-arg=-Wl,-T/a b/link.ld"));
+        assert_eq!(flags.last(), Some(&"-Clink-arg=-T/a b/link.ld"));
         let bare = encoded_flags(Target::Bare, Path::new("/link.ld"));
         assert!(bare.to_str().expect("text").ends_with("-Clink-arg=-T/link.ld"));
     }

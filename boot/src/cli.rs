@@ -2,6 +2,7 @@
 
 mod values;
 
+use core::iter;
 use core::mem;
 use core::time::Duration;
 use std::ffi::{OsStr, OsString};
@@ -9,14 +10,15 @@ use std::path::PathBuf;
 
 use boot::Error;
 use boot::build::{Options, Profile, Target};
-use boot::program::DEFAULT;
-use boot::qemu::{Accelerator, Access, Configuration, Disk, Firmware};
+use boot::program::{DEFAULT, is_program};
+use boot::qemu::{Accelerator, Access, Configuration, Disk, Firmware, shell_quoted};
 use boot::{recording, top};
-use clap::{ArgAction, ArgGroup, Parser};
+use clap::{ArgAction, ArgGroup, CommandFactory as _, Parser};
 
 const AFTER_HELP: &str = "\
 The program's console is standard input and output; all else goes to standard error.
-All options come before PROGRAM; everything after it belongs to the program.
+All options come before PROGRAM; everything after it belongs to the program. If that begins
+with the name of an option above, `--` comes before it: PROGRAM -- --smp 2
 Ctrl-C ends the machine, Ctrl-D ends its input, Ctrl-\\ has it say what it is doing.
 
 Exit status:
@@ -214,19 +216,31 @@ pub(crate) struct Order {
     pub(crate) dry_run: bool,
 }
 
+impl Order {
+    /// Returns how many memories the machine shares with the host, apart from disks.
+    pub(crate) fn memories(&self) -> usize {
+        let has_input = self.record_input.is_some() || self.input_script.is_some();
+        let is_recorded = self.trace.is_some() || self.profile.is_some();
+        [has_input, is_recorded, self.top].into_iter().filter(|&is_there| is_there).count()
+    }
+}
+
 impl Cli {
     /// Parses the arguments. Opens the disks, but does not access the program.
     ///
     /// # Errors
     ///
     /// [`Error::Usage`] in these cases: a disk cannot be opened; an argument is not Unicode; `new` is not followed by
-    /// exactly one path; `compare` comes after an option; or `--image` is given without a firmware that boots from an
-    /// image.
+    /// exactly one path; `compare` comes after an option; an option comes directly after the program; an option that
+    /// takes a file is followed by a program instead; or `--image` is given without a firmware that boots from an image.
     pub(crate) fn request(mut self) -> Result<Request, Error> {
         if self.list {
             return Ok(Request::List);
         }
-        let mut words = mem::take(&mut self.command).into_iter();
+        if self.command.is_empty() {
+            self.check_values()?;
+        }
+        let mut words = mem::take(&mut self.command).into_iter().peekable();
         let program = words.next().unwrap_or_else(|| DEFAULT.into());
         if program == NEW {
             return match (words.next(), words.next()) {
@@ -241,7 +255,35 @@ impl Cli {
                 "`compare` has options of its own, which follow it, as in: cargo run -- compare --icount".into(),
             ));
         }
+        if let Some(first) = words.next_if(|word| word == "--" || is_option(word))
+            && first != "--"
+        {
+            return Err(misplaced(&program, &first, words));
+        }
         Ok(Request::Boot(Box::new(self.order(program, words)?)))
+    }
+
+    /// Checks, if the command line names no program, that no option has taken the program for its value.
+    fn check_values(&self) -> Result<(), Error> {
+        let values = [
+            ("trace", "FILE", &self.trace),
+            ("profile", "DIR", &self.profile),
+            ("record-input", "FILE", &self.record_input),
+            ("input-script", "FILE", &self.input_script),
+            ("image", "FILE", &self.image),
+        ];
+        for (option, kind, value) in values {
+            if let Some(value) = value
+                && is_program(value.as_os_str())?
+            {
+                let program = shell_quoted([value.as_os_str()]);
+                return Err(Error::Usage(format!(
+                    "`--{option}` takes a {kind}, but `{}` is a program: cargo run -- --{option} {kind} {program}",
+                    value.display()
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the order to boot `program` with these arguments.
@@ -295,6 +337,27 @@ impl Cli {
     }
 }
 
+/// Whether a word is an option of `boot`. Options that most programs have, such as `--help`, do not count.
+fn is_option(word: &OsStr) -> bool {
+    let word = word.to_string_lossy();
+    let Some(name) = word.strip_prefix("--").and_then(|rest| rest.split('=').next()) else { return false };
+    let command = Cli::command();
+    let mut names = command.get_arguments().filter_map(clap::Arg::get_long);
+    !["help", "list"].contains(&name) && names.any(|long| long == name)
+}
+
+/// Returns the error for the option `first`, which comes directly after the program, and is followed by `rest`.
+fn misplaced(program: &OsStr, first: &OsStr, rest: impl Iterator<Item = OsString>) -> Error {
+    let rest: Vec<OsString> = rest.collect();
+    let own = || iter::once(first).chain(rest.iter().map(AsRef::as_ref));
+    let before = shell_quoted(own().chain([program]));
+    let after = shell_quoted([program, "--".as_ref()].into_iter().chain(own()));
+    Error::Usage(format!(
+        "`{}` comes after the program. For the machine: cargo run -- {before}. For the program: cargo run -- {after}",
+        first.display()
+    ))
+}
+
 fn unicode(word: &OsStr) -> Result<String, Error> {
     let text = word.to_str().map(str::to_owned);
     text.ok_or_else(|| Error::Usage(format!("the argument `{}` is not Unicode", word.to_string_lossy())))
@@ -305,8 +368,6 @@ const GDB_PORT: u16 = 1234;
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     fn order(words: &[&str]) -> Order {
@@ -337,10 +398,27 @@ mod tests {
 
     #[test]
     fn arguments_after_the_program_belong_to_it() {
-        let order = order(&["--smp", "2", "greet", "--smp", "3", "--", "--help", "", "-x"]);
-        assert_eq!(order.configuration.cpus, 2);
-        assert_eq!(order.program, "greet");
-        assert_eq!(order.arguments, ["--smp", "3", "--", "--help", "", "-x"]);
+        let parsed = order(&["--smp", "2", "greet", "--", "--smp", "3", "--", "--help", "", "-x"]);
+        assert_eq!(parsed.configuration.cpus, 2);
+        assert_eq!(parsed.program, "greet");
+        assert_eq!(parsed.arguments, ["--smp", "3", "--", "--help", "", "-x"]);
+        for arguments in [&["--help"][..], &["--list", "-x"], &["x", "--smp", "3"], &["--smpx"], &["-"], &[]] {
+            assert_eq!(order(&[&["greet"], arguments].concat()).arguments, arguments);
+        }
+    }
+
+    #[test]
+    fn options_directly_after_the_program_are_refused() {
+        let refused = |words: &[&str]| {
+            let cli = Cli::try_parse_from([&["boot"], words].concat()).expect("right use");
+            cli.request().expect_err("refused").to_string()
+        };
+        assert_eq!(
+            refused(&["tour", "--smp", "2", "a b"]),
+            "`--smp` comes after the program. For the machine: cargo run -- --smp 2 'a b' tour. For the program: \
+             cargo run -- tour -- --smp 2 'a b'"
+        );
+        assert!(refused(&["./crate", "--trace=x"]).contains("cargo run -- '--trace=x' ./crate. For"));
     }
 
     #[test]

@@ -11,7 +11,8 @@ use std::thread;
 use std::time::Instant;
 
 use boot_protocol::console::Stream;
-use boot_protocol::{console, status};
+use boot_protocol::input::Kind;
+use boot_protocol::status;
 use rustix::process::getpgrp;
 use rustix::termios::tcgetpgrp;
 
@@ -148,24 +149,29 @@ impl<O: Write, E: Write> Console for Screen<O, E> {
     }
 }
 
+/// Sends standard input to the machine: the bytes of a pipe or file, or the keys of a terminal. Sending fails if the
+/// machine needs no more input, because it has ended or because its input is a script.
 fn forward_standard_input(input: &Input) {
+    let kind = if io::stdin().is_terminal() { Kind::Keys } else { Kind::Bytes };
     let mut buffer = [0; 4096];
     loop {
         wait_for_foreground();
-        match io::stdin().lock().read(&mut buffer) {
-            Ok(0) => {
-                // An error is ignored. It means that the machine needs no more input, because it has ended or because
-                // its input is a script.
-                drop(input.send(vec![console::END_OF_INPUT]));
-                return;
-            }
-            Ok(count) => {
-                if input.send(buffer[..count].to_vec()).is_err() {
-                    return;
+        let read = io::stdin().lock().read(&mut buffer);
+        let sent = match read {
+            Ok(0) => input.send((Kind::End, Vec::new())),
+            Ok(count) => input.send((kind, buffer[..count].to_vec())),
+            Err(ref error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(ref error) => {
+                let sent = input.send((Kind::Failed, Vec::new()));
+                // The machine asks for input only if the program reads, so an error does not matter to other programs.
+                if sent.is_ok() {
+                    say(&format!("cannot read standard input: {error}"));
                 }
+                sent
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return,
+        };
+        if sent.is_err() || !read.is_ok_and(|count| count > 0) {
+            return;
         }
     }
 }

@@ -6,6 +6,7 @@ use std::io::{Seek as _, SeekFrom};
 use std::path::{self, Path, PathBuf};
 
 use crate::Error;
+use crate::paths::check_unicode;
 
 /// Whether the machine may write to its disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,7 +40,7 @@ impl Disk {
     pub fn open(name: &OsStr, access: Access) -> Result<Self, Error> {
         let cannot =
             |why: &dyn core::fmt::Display| Error::Usage(format!("disk `{}`: {why}", Path::new(name).display()));
-        let name_in_unicode = name.to_str().ok_or_else(|| cannot(&"the name is not Unicode"))?;
+        let name_in_unicode = check_unicode(name.as_ref()).map_err(|error| cannot(&error))?;
         // The kind of the file is checked before the file is opened, because opening a FIFO would block until the FIFO
         // has a writer.
         let kind = Path::new(name).metadata().map_err(|error| cannot(&error))?.file_type();

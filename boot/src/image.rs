@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::Error;
 use crate::console::say;
+use crate::paths::check_build_folder;
 use crate::program::target_directory;
 use crate::qemu::{Firmware, ovmf};
 
@@ -67,7 +68,8 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// [`Error::Build`] if no toolchain can compile the bootloader, or if the compilation fails.
+    /// [`Error::Build`] if no toolchain can compile the bootloader, or if the compilation fails. [`Error::Usage`] if the
+    /// compiler or the linker cannot use the path of the target directory.
     pub fn get() -> Result<&'static Self, Error> {
         static WRITER: OnceLock<Result<Writer, Error>> = OnceLock::new();
         WRITER.get_or_init(Self::compile).as_ref().map_err(Error::clone)
@@ -77,6 +79,7 @@ impl Writer {
         let toolchain = Toolchain::find()?;
         let target = target_directory()?;
         let (directory, executable) = (target.join("image"), target.join(WRITER));
+        check_build_folder(&directory)?;
         let cannot = |error| Error::Build(format!("cannot write to `{}`: {error}", directory.display()));
         let mut command = toolchain.cargo(&directory.join("toolchain")).map_err(cannot)?;
         command.args(["build", "--release", "--locked", "--manifest-path", CRATE, "--target-dir"]).arg(&directory);

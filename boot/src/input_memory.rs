@@ -12,13 +12,14 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 
-use boot_protocol::input_memory::{AT, DATA, DATA_BYTES, DUE, ENTRY_BYTES, LENGTH, MAGIC, NEVER};
+use boot_protocol::input::Kind;
+use boot_protocol::input_memory::{AT, DATA, DATA_BYTES, DUE, ENTRY_BYTES, KIND, LENGTH, MAGIC, NEVER};
 
 use crate::Error;
 use crate::input_script::{self, Piece};
+use crate::memory_file;
 use crate::qemu::with_path;
 use crate::reserved::Reserved;
-use crate::shared_memory::nameless_file;
 
 /// The size of the memory: a power of two.
 const BYTES: u64 = 8 << 20;
@@ -42,12 +43,12 @@ impl InputMemory {
     ///
     /// [`Error::Qemu`] if the file for the memory cannot be made.
     pub fn of_script(script: &[Piece]) -> Result<Self, Error> {
-        let memory = nameless_file().and_then(|memory| fill(&memory, script).map(|()| memory));
+        let memory = memory_file::nameless(BYTES, BYTES).and_then(|memory| fill(&memory, script).map(|()| memory));
         Ok(Self { memory: memory.map_err(|error| cannot(&error))?, is_script: true })
     }
 
     fn empty() -> io::Result<Self> {
-        let memory = nameless_file()?;
+        let memory = memory_file::nameless(BYTES, BYTES)?;
         fill(&memory, &[])?;
         Ok(Self { memory, is_script: false })
     }
@@ -75,7 +76,7 @@ impl InputMemory {
 /// [`Error::Qemu`] if the file for the memory cannot be written.
 pub fn write_beside(program: &Path, script: &[Piece]) -> Result<[OsString; 4], Error> {
     let path = program.with_extension("input");
-    File::create(&path).and_then(|memory| fill(&memory, script)).map_err(|error| cannot(&error))?;
+    memory_file::named(&path, BYTES, BYTES).and_then(|memory| fill(&memory, script)).map_err(|error| cannot(&error))?;
     Ok(device(&path))
 }
 
@@ -89,7 +90,7 @@ pub fn read_script(file: &Path) -> Result<Vec<Piece>, Error> {
     let text = fs::read_to_string(file).map_err(|error| Error::Usage(format!("--input-script: {name}: {error}")))?;
     let pieces =
         input_script::parse(&text).map_err(|mistake| Error::Usage(format!("--input-script: {name}:{mistake}")))?;
-    let entries: usize = pieces.iter().map(|piece| piece.bytes.len().div_ceil(DATA_BYTES)).sum();
+    let entries: usize = pieces.iter().map(|piece| parts(&piece.bytes).count()).sum();
     if entries as u64 > ENTRIES {
         return Err(Error::Usage(format!(
             "--input-script: {name}: more input than {ENTRIES} pieces of {DATA_BYTES} bytes"
@@ -109,15 +110,20 @@ fn device(memory: &Path) -> [OsString; 4] {
 
 /// Writes the header and these pieces into the memory, and marks the other entries as having no content yet.
 fn fill(memory: &File, pieces: &[Piece]) -> io::Result<()> {
-    memory.set_len(BYTES)?;
     memory.write_all_at(&MAGIC.to_le_bytes(), 0)?;
-    let parts = pieces.iter().flat_map(|piece| piece.bytes.chunks(DATA_BYTES).map(|part| (piece.at, part)));
     let mut next = 0;
-    for (due, part) in parts {
-        write_entry(memory, next, due, part)?;
-        next += 1;
+    for piece in pieces {
+        for part in parts(&piece.bytes) {
+            write_entry(memory, next, piece.at, piece.kind, part)?;
+            next += 1;
+        }
     }
     (next..ENTRIES).try_for_each(|entry| write_word(memory, entry, DUE, NEVER))
+}
+
+/// Divides the bytes of a piece into the data of entries. A piece without bytes has one entry.
+fn parts(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.chunks(DATA_BYTES).chain(bytes.is_empty().then_some(bytes))
 }
 
 fn offset(entry: u64, word: usize) -> u64 {
@@ -129,9 +135,10 @@ fn write_word(memory: &File, entry: u64, word: usize, value: u64) -> io::Result<
 }
 
 /// Writes an entry. The time is written last, because the machine may take the entry as soon as the time is set.
-fn write_entry(memory: &File, entry: u64, due: u64, data: &[u8]) -> io::Result<()> {
+fn write_entry(memory: &File, entry: u64, due: u64, kind: Kind, data: &[u8]) -> io::Result<()> {
     memory.write_all_at(data, offset(entry, DATA))?;
     write_word(memory, entry, LENGTH, data.len() as u64)?;
+    write_word(memory, entry, KIND, kind as u64)?;
     write_word(memory, entry, DUE, due)
 }
 
@@ -148,12 +155,12 @@ impl Feed {
     /// # Errors
     ///
     /// If the memory is full, or cannot be written.
-    pub(crate) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        for part in bytes.chunks(DATA_BYTES) {
+    pub(crate) fn append(&mut self, kind: Kind, bytes: &[u8]) -> io::Result<()> {
+        for part in parts(bytes) {
             if self.next == ENTRIES {
                 return Err(io::Error::other("more input than can be recorded"));
             }
-            write_entry(&self.memory, self.next, 0, part)?;
+            write_entry(&self.memory, self.next, 0, kind, part)?;
             self.next += 1;
         }
         Ok(())
@@ -243,7 +250,8 @@ fn write_taken(memory: &File, next: &mut u64, name: &Path, output: &mut Option<F
             Some(file) => file,
             None => output.insert(File::create(name)?),
         };
-        writeln!(file, "{}", Piece { at, bytes })?;
+        let kind = Kind::from_word(word(KIND)).ok_or_else(|| io::Error::other("the machine has changed it"))?;
+        writeln!(file, "{}", Piece { at, kind, bytes })?;
         *next += 1;
     }
     Ok(())
@@ -271,22 +279,26 @@ mod tests {
         let recording = InputRecording::start(&file).expect("started");
         let mut feed = recording.memory().feed().expect("a handle").expect("no script");
         assert_eq!(word(recording.memory(), 0, DUE), NEVER);
-        feed.append(b"one\n").expect("room");
-        feed.append(&[b'x'; DATA_BYTES + 1]).expect("room");
-        feed.append(b"not taken").expect("room");
-        assert_eq!([0, 2, 3, 4].map(|entry| word(recording.memory(), entry, DUE)), [0, 0, 0, NEVER]);
-        for (entry, at) in [(0, 7), (1, 2_000_000_000), (2, 2_000_000_000)] {
+        feed.append(Kind::Keys, b"one\n").expect("room");
+        feed.append(Kind::Bytes, &[b'x'; DATA_BYTES + 1]).expect("room");
+        feed.append(Kind::End, b"").expect("room");
+        feed.append(Kind::Bytes, b"not taken").expect("room");
+        assert_eq!([0, 2, 4, 5].map(|entry| word(recording.memory(), entry, DUE)), [0, 0, 0, NEVER]);
+        for (entry, at) in [(0, 7), (1, 2_000_000_000), (2, 2_000_000_000), (3, 3_000_000_000)] {
             take(recording.memory(), entry, at);
         }
         recording.finish().expect("written");
         let long = "x".repeat(DATA_BYTES);
-        let expected = format!("0.000000007 \"one\\n\"\n2.000000000 \"{long}\"\n2.000000000 \"x\"\n");
+        let expected =
+            format!("0.000000007 keys \"one\\n\"\n2.000000000 \"{long}\"\n2.000000000 \"x\"\n3.000000000 end\n");
         assert_eq!(fs::read_to_string(&file).expect("a file"), expected);
         // If the recording is used as a script, each piece is due at the time at which it was taken.
         let script = InputMemory::of_script(&read_script(&file).expect("no mistake")).expect("memory");
         assert!(script.feed().expect("no error").is_none());
-        let times = [0, 1, 2, 3].map(|entry| word(&script, entry, DUE));
-        assert_eq!(times, [7, 2_000_000_000, 2_000_000_000, NEVER]);
+        let times = [0, 1, 2, 3, 4].map(|entry| word(&script, entry, DUE));
+        assert_eq!(times, [7, 2_000_000_000, 2_000_000_000, 3_000_000_000, NEVER]);
+        let kinds = [0, 1, 2, 3].map(|entry| Kind::from_word(word(&script, entry, KIND)));
+        assert_eq!(kinds, [Kind::Keys, Kind::Bytes, Kind::Bytes, Kind::End].map(Some));
         assert_eq!((word(&script, 0, LENGTH), word(&script, 0, DATA)), (4, u64::from_le_bytes(*b"one\n\0\0\0\0")));
     }
 
@@ -305,8 +317,8 @@ mod tests {
     fn input_beyond_the_memory_is_refused() {
         let memory = InputMemory::empty().expect("memory");
         let mut feed = memory.feed().expect("a handle").expect("no script");
-        feed.append(&vec![b'x'; ENTRIES as usize * DATA_BYTES]).expect("room");
-        assert!(feed.append(b"x").is_err());
+        feed.append(Kind::Bytes, &vec![b'x'; ENTRIES as usize * DATA_BYTES]).expect("room");
+        assert!(feed.append(Kind::Bytes, b"x").is_err());
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("input");
         fs::write(&file, "1 \"x\"\n".repeat(ENTRIES as usize + 1)).expect("written");
@@ -314,6 +326,6 @@ mod tests {
         assert!(error.contains("more input than"), "{error}");
         fs::write(&file, "1 \"x\"\n1 x").expect("written");
         let error = read_script(&file).expect_err("a mistake").to_string();
-        assert!(error.ends_with("input:2:3: expected a text in quotes or `end`"), "{error}");
+        assert!(error.ends_with("input:2:3: expected a text in quotes, `keys`, `end` or `fails`"), "{error}");
     }
 }

@@ -3,13 +3,16 @@
 //!
 //! A file has one line for each piece of the input. The line begins with the instant at which the piece comes, in
 //! seconds since the start of the machine, by the machine's clock. After the instant, there is a text in quotes, or the
-//! word `end`, which ends the input:
+//! word `end`, which ends the input. The word `keys` before a text says that the text was typed on a terminal, so that
+//! some keys have a meaning (see [`boot_protocol::input::Keys`]). The word `fails` takes the place of `end` if the rest of
+//! the input could not be read:
 //!
 //! ```text
 //! # what the user types
 //! 0.25 "first line\n"
 //! 1.5 "second \x41\n"
-//! 2 end
+//! 2 keys "third line\r"
+//! 3 end
 //! ```
 //!
 //! In a text, `\n` is a newline, `\r` a carriage return, `\t` a tab, `\"` a quote, `\\` a backslash, and `\x` with two
@@ -18,7 +21,7 @@
 
 use core::fmt;
 
-use boot_protocol::console::END_OF_INPUT;
+use boot_protocol::input::Kind;
 
 /// The largest number of decimal places of a time in seconds. It is nine, because the machine's clock counts
 /// nanoseconds.
@@ -30,7 +33,9 @@ const NS_PER_SECOND: u64 = 1_000_000_000;
 pub struct Piece {
     /// When the piece comes, in nanoseconds of the machine's clock.
     pub at: u64,
-    /// The content. A single byte [`END_OF_INPUT`] ends the input.
+    /// The kind of the piece.
+    pub kind: Kind,
+    /// The content. Empty if the piece ends the input.
     pub bytes: Vec<u8>,
 }
 
@@ -52,10 +57,12 @@ impl fmt::Display for Mistake {
 impl fmt::Display for Piece {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}.{:09} ", self.at / NS_PER_SECOND, self.at % NS_PER_SECOND)?;
-        if self.bytes == [END_OF_INPUT] {
-            return formatter.write_str("end");
-        }
-        formatter.write_str("\"")?;
+        formatter.write_str(match self.kind {
+            Kind::Bytes => "\"",
+            Kind::Keys => "keys \"",
+            Kind::End => return formatter.write_str("end"),
+            Kind::Failed => return formatter.write_str("fails"),
+        })?;
         for chunk in self.bytes.utf8_chunks() {
             for character in chunk.valid().chars() {
                 match character {
@@ -90,7 +97,7 @@ pub fn parse(file: &str) -> Result<Vec<Piece>, Mistake> {
             continue;
         }
         let last = pieces.last();
-        if last.is_some_and(|last| last.bytes == [END_OF_INPUT]) {
+        if last.is_some_and(|last| matches!(last.kind, Kind::End | Kind::Failed)) {
             return Err(line.mistake("the input has ended in a line before"));
         }
         let start = line;
@@ -99,12 +106,12 @@ pub fn parse(file: &str) -> Result<Vec<Piece>, Mistake> {
             return Err(start.mistake("earlier than the line before"));
         }
         line.skip_spaces();
-        let bytes = line.content()?;
+        let (kind, bytes) = line.content()?;
         line.skip_spaces();
         if !line.rest.is_empty() {
             return Err(line.mistake("expected nothing more in this line"));
         }
-        pieces.push(Piece { at, bytes });
+        pieces.push(Piece { at, kind, bytes });
     }
     Ok(pieces)
 }
@@ -156,20 +163,24 @@ impl Line<'_> {
             fraction = format!("{digits:0<9}").parse().map_err(|_| start.mistake("expected 1 to 9 digits"))?;
         }
         if !self.rest.starts_with(char::is_whitespace) {
-            return Err(self.mistake("expected a space, and then a text in quotes or `end`"));
+            return Err(self.mistake("expected a space, and then a text in quotes, `keys`, `end` or `fails`"));
         }
         let total = seconds.checked_mul(NS_PER_SECOND).and_then(|seconds| seconds.checked_add(fraction));
         total.filter(|&total| total != u64::MAX).ok_or_else(|| start.mistake("the instant is too large"))
     }
 
-    /// Parses a text in quotes, or the word `end`. Returns the bytes of the piece.
-    fn content(&mut self) -> Result<Vec<u8>, Mistake> {
-        if let Some(rest) = self.rest.strip_prefix("end") {
-            self.rest = rest;
-            return Ok(vec![END_OF_INPUT]);
+    /// Parses what follows the instant. Returns the kind and the bytes of the piece.
+    fn content(&mut self) -> Result<(Kind, Vec<u8>), Mistake> {
+        for (word, kind) in [("end", Kind::End), ("fails", Kind::Failed)] {
+            if let Some(rest) = self.rest.strip_prefix(word) {
+                self.rest = rest;
+                return Ok((kind, Vec::new()));
+            }
         }
-        let Some(rest) = self.rest.strip_prefix('"') else {
-            return Err(self.mistake("expected a text in quotes or `end`"));
+        let keys = self.rest.strip_prefix("keys").map(str::trim_start).filter(|rest| rest.starts_with('"'));
+        let kind = if keys.is_some() { Kind::Keys } else { Kind::Bytes };
+        let Some(rest) = keys.unwrap_or(self.rest).strip_prefix('"') else {
+            return Err(self.mistake("expected a text in quotes, `keys`, `end` or `fails`"));
         };
         self.rest = rest;
         let mut bytes = Vec::new();
@@ -179,7 +190,7 @@ impl Line<'_> {
             let Some(character) = characters.next() else { return Err(self.mistake("expected a quote at the end")) };
             self.rest = characters.as_str();
             match character {
-                '"' => return Ok(bytes),
+                '"' => return Ok((kind, bytes)),
                 '\\' => bytes
                     .push(self.escaped().ok_or_else(|| start.mistake("expected \\n, \\r, \\t, \\\", \\\\ or \\xNN"))?),
                 _ => bytes.extend(character.encode_utf8(&mut [0; 4]).bytes()),
@@ -213,18 +224,22 @@ mod tests {
     use super::*;
 
     fn piece(at: u64, bytes: &[u8]) -> Piece {
-        Piece { at, bytes: bytes.to_vec() }
+        Piece { at, kind: Kind::Bytes, bytes: bytes.to_vec() }
+    }
+
+    fn end(at: u64) -> Piece {
+        Piece { at, kind: Kind::End, bytes: Vec::new() }
     }
 
     #[test]
     fn lines_are_parsed() {
-        let file =
-            "# a comment\n\n0.25 \"a b\\n\"\n  0.25\t\"\\x41\\\"\\\\\\t\\r\"  \n1.000000001 \"größer\"\n\n20 end\n";
+        let file = "# a comment\n\n0.25 \"a b\\n\"\n  0.25\t\"\\x41\\\"\\\\\\t\\r\"  \n1.000000001 \"größer\"\n1.1 keys\"\\r\"\n\n20 end\n";
         let expected = [
             piece(250_000_000, b"a b\n"),
             piece(250_000_000, b"A\"\\\t\r"),
             piece(1_000_000_001, "größer".as_bytes()),
-            piece(20_000_000_000, &[END_OF_INPUT]),
+            Piece { kind: Kind::Keys, ..piece(1_100_000_000, b"\r") },
+            end(20_000_000_000),
         ];
         assert_eq!(parse(file).expect("no mistake"), expected);
         assert_eq!(parse("").expect("no mistake"), []);
@@ -235,15 +250,19 @@ mod tests {
         let all: Vec<u8> = (0..=u8::MAX).collect();
         let pieces = [
             piece(0, &all),
+            piece(0, b"\x04"),
+            Piece { kind: Kind::Keys, ..piece(0, &all) },
             piece(1, "Zeile \u{85} größer\n".as_bytes()),
             piece(NS_PER_SECOND - 1, b""),
-            piece(u64::MAX - 1, &[END_OF_INPUT]),
+            end(u64::MAX - 1),
         ];
         let file: String = pieces.iter().map(|piece| format!("{piece}\n")).collect();
         assert_eq!(file.lines().count(), pieces.len(), "{file}");
         assert_eq!(parse(&file).expect("no mistake"), pieces);
-        assert_eq!(pieces[2].to_string(), "0.999999999 \"\"");
-        assert_eq!(pieces[3].to_string(), "18446744073.709551614 end");
+        assert_eq!(pieces[4].to_string(), "0.999999999 \"\"");
+        let failed = Piece { kind: Kind::Failed, ..end(1) };
+        assert_eq!(parse(&failed.to_string()).expect("no mistake"), [failed]);
+        assert_eq!(pieces[5].to_string(), "18446744073.709551614 end");
     }
 
     #[test]
@@ -251,14 +270,15 @@ mod tests {
         for (file, mistake) in [
             ("x", "1:1: expected an instant in seconds, such as 0.25"),
             ("\n -1 end", "2:2: expected an instant in seconds, such as 0.25"),
-            ("1", "1:2: expected a space, and then a text in quotes or `end`"),
-            ("1s end", "1:2: expected a space, and then a text in quotes or `end`"),
+            ("1", "1:2: expected a space, and then a text in quotes, `keys`, `end` or `fails`"),
+            ("1s end", "1:2: expected a space, and then a text in quotes, `keys`, `end` or `fails`"),
             ("1. end", "1:3: expected 1 to 9 digits"),
             ("1.0123456789 end", "1:3: expected 1 to 9 digits"),
             ("99999999999 end", "1:1: the instant is too large"),
             ("99999999999999999999 end", "1:1: the instant is too large"),
-            ("1 ", "1:3: expected a text in quotes or `end`"),
-            ("1 text", "1:3: expected a text in quotes or `end`"),
+            ("1 ", "1:3: expected a text in quotes, `keys`, `end` or `fails`"),
+            ("1 keys end", "1:3: expected a text in quotes, `keys`, `end` or `fails`"),
+            ("1 text", "1:3: expected a text in quotes, `keys`, `end` or `fails`"),
             ("1 \"größ", "1:8: expected a quote at the end"),
             ("1 \"ö\\q\"", "1:5: expected \\n, \\r, \\t, \\\", \\\\ or \\xNN"),
             ("1 \"\\xg0\"", "1:4: expected \\n, \\r, \\t, \\\", \\\\ or \\xNN"),

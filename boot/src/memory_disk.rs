@@ -2,8 +2,7 @@
 //! that the host takes a different time for an access to a file in each run.
 //!
 //! The content of the file is copied when the machine starts. What the machine writes to the disk stays in the copy. So
-//! the file never changes, and the next run finds the same content. Only the parts of the file that are not zero take
-//! memory.
+//! the file never changes, and the next run finds the same content. The memory for the whole disk is reserved first.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,8 +14,8 @@ use boot_protocol::memory_disk::{HEADER_BYTES, Header};
 
 use crate::Error;
 use crate::disk::{Access, Disk};
+use crate::memory_file;
 use crate::qemu::Configuration;
-use crate::shared_memory::nameless_file;
 
 /// The least size of the memory that contains a disk.
 const LEAST_BYTES: u64 = 1 << 20;
@@ -44,8 +43,8 @@ impl MemoryDisks {
         check(configuration)?;
         let disks = configuration.disks.iter().filter(|_| configuration.icount);
         let load = |disk: &Disk| {
-            let made = nameless_file().and_then(|memory| load(disk, &memory).map(|bytes| (memory, bytes)));
-            made.map_err(|error| cannot(disk, &error))
+            let loaded = load(disk, memory_file::nameless);
+            loaded.map_err(|error| cannot(disk, &error))
         };
         disks.map(load).collect::<Result<_, _>>().map(Self)
     }
@@ -73,8 +72,8 @@ pub fn write_beside(program: &Path, configuration: &Configuration) -> Result<Vec
     let mut words = Vec::new();
     for (index, disk) in configuration.disks.iter().filter(|_| configuration.icount).enumerate() {
         let path = program.with_extension(format!("disk{index}"));
-        let written = File::create(&path).and_then(|memory| load(disk, &memory));
-        words.extend(device(index, written.map_err(|error| cannot(disk, &error))?, &path));
+        let loaded = load(disk, |length, used| memory_file::named(&path, length, used));
+        words.extend(device(index, loaded.map_err(|error| cannot(disk, &error))?.1, &path));
     }
     Ok(words)
 }
@@ -116,13 +115,14 @@ fn device(index: usize, bytes: u64, memory: &Path) -> [OsString; 4] {
     ]
 }
 
-/// Fills the memory with the header and the content of a disk. Returns the size of the memory.
-fn load(disk: &Disk, mut memory: &File) -> io::Result<u64> {
+/// Makes the memory for a disk by calling `make` with the length of the memory and how much of it is used. Fills it
+/// with the header and the content of the disk. Returns the memory and its length.
+fn load(disk: &Disk, make: impl FnOnce(u64, u64) -> io::Result<File>) -> io::Result<(File, u64)> {
     let too_large = || io::Error::from(io::ErrorKind::FileTooLarge);
     let bytes = disk.bytes.checked_next_multiple_of(SECTOR_BYTES).ok_or_else(too_large)?;
-    let size = bytes.checked_add(HEADER_BYTES as u64).and_then(u64::checked_next_power_of_two).ok_or_else(too_large)?;
-    let size = size.max(LEAST_BYTES);
-    memory.set_len(size)?;
+    let used = bytes.checked_add(HEADER_BYTES as u64).ok_or_else(too_large)?;
+    let size = used.checked_next_power_of_two().ok_or_else(too_large)?.max(LEAST_BYTES);
+    let mut memory = make(size, used)?;
     let header = Header { bytes, is_read_only: disk.access == Access::ReadOnly };
     memory.write_all(&header.words().map(u64::to_le_bytes).concat())?;
     let mut from = File::open(&disk.path)?.take(disk.bytes);
@@ -131,7 +131,7 @@ fn load(disk: &Disk, mut memory: &File) -> io::Result<u64> {
     loop {
         let count = from.read(&mut unit)?;
         if count == 0 {
-            return Ok(size);
+            return Ok((memory, size));
         }
         if unit[..count].iter().any(|&byte| byte != 0) {
             memory.seek(SeekFrom::Start(offset))?;
@@ -156,7 +156,7 @@ mod tests {
         fs::write(&path, &content).expect("written");
         let disk = Disk::open(path.as_ref(), Access::ReadWrite).expect("a disk");
         let memory = directory.path().join("memory");
-        let size = load(&disk, &File::create(&memory).expect("made")).expect("loaded");
+        let (_, size) = load(&disk, |length, used| memory_file::named(&memory, length, used)).expect("loaded");
         let found = fs::read(&memory).expect("read");
         assert_eq!((size, found.len()), (1 << 20, 1 << 20));
         let word = |index: usize| u64::from_le_bytes(found[8 * index..][..8].try_into().expect("8 bytes"));
@@ -166,14 +166,16 @@ mod tests {
         assert!(found[HEADER_BYTES + content.len()..].iter().all(|&byte| byte == 0));
     }
 
+    /// Also for the parts that are zero, because the machine may write to them.
     #[test]
-    fn zeros_take_no_memory() {
+    fn memory_is_reserved_for_the_disk_and_no_more() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("disk");
-        File::create(&path).and_then(|file| file.set_len(64 << 20)).expect("made");
+        File::create(&path).and_then(|file| file.set_len(8 << 20)).expect("made");
         let disk = Disk::open(path.as_ref(), Access::ReadOnly).expect("a disk");
-        let memory = File::create(directory.path().join("memory")).expect("made");
-        assert_eq!(load(&disk, &memory).expect("loaded"), 128 << 20);
-        assert!(memory.metadata().expect("metadata").blocks() * 512 <= 1 << 20);
+        let (memory, size) = load(&disk, memory_file::nameless).expect("loaded");
+        let reserved = memory.metadata().expect("metadata").blocks() * 512;
+        assert_eq!(size, 16 << 20);
+        assert!((8 << 20..10 << 20).contains(&reserved), "{reserved}");
     }
 }

@@ -1,15 +1,19 @@
 //! Finds the program to boot. The user passes the name of a program in the folder `programs`, the path of a crate, or
 //! the path of an ELF file.
 
+use std::env;
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::Read as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use cargo_metadata::{Metadata, MetadataCommand, Package, Target};
+use object::Endianness;
+use object::elf::FileHeader64;
+use object::read::elf::FileHeader as _;
 
 use crate::Error;
 use crate::build::cargo;
+use crate::paths::check_unicode;
 
 /// The program that is booted if the command line does not name a program.
 pub const DEFAULT: &str = "tour";
@@ -93,14 +97,22 @@ impl Program {
             in_crate(path, binary)
         } else if binary.is_some() {
             Err(Error::Usage("--bin is for the path of a crate, not for a file".into()))
-        } else if is_elf(path).map_err(|error| Error::Usage(format!("cannot read `{shown}`: {error}")))? {
-            Ok(Self::Elf(path.to_owned()))
         } else {
-            Err(Error::Usage(format!(
-                "`{shown}` is no ELF file; a program is a name, the path of a crate, or an ELF file"
-            )))
+            let content = fs::read(path).map_err(|error| Error::Usage(format!("cannot read `{shown}`: {error}")))?;
+            check_elf(&content).map(|()| Self::Elf(path.to_owned())).map_err(|what| {
+                Error::Usage(format!("`{shown}` {what}; a program is a name, the path of a crate, or an ELF file"))
+            })
         }
     }
+}
+
+/// Returns whether `name` is what [`Program::find`] accepts: the name of a program, or the path of a crate.
+///
+/// # Errors
+///
+/// [`Error::Usage`] if `programs` cannot be read.
+pub fn is_program(name: &OsStr) -> Result<bool, Error> {
+    Ok(Path::new(name).join("Cargo.toml").is_file() || in_programs(name)?.is_some())
 }
 
 /// Returns a list of the programs in the folder `programs`, one per line: the name of each, and the first line of its
@@ -171,6 +183,11 @@ fn binaries(package: &Package) -> impl Iterator<Item = &Target> {
 fn package(manifest: &Path) -> Result<(Metadata, Package), Error> {
     let cannot = |why: &dyn core::fmt::Display| Error::Usage(format!("cannot read `{}`: {why}", manifest.display()));
     let manifest = manifest.canonicalize().map_err(|error| cannot(&error))?;
+    check_unicode(&manifest)?;
+    // Cargo would refuse this path, too, but without its name.
+    if let Some(target) = env::var_os("CARGO_TARGET_DIR") {
+        check_unicode(target.as_ref())?;
+    }
     let mut command = MetadataCommand::new();
     command.cargo_path(cargo()).manifest_path(&manifest).no_deps();
     // Cargo must run in the folder of the crate, because it reads the configuration files of its current folder and of
@@ -190,8 +207,24 @@ fn first_line(source: &Path) -> String {
     first.unwrap_or_default().trim().to_owned()
 }
 
-fn is_elf(path: &Path) -> std::io::Result<bool> {
-    let mut start = Vec::new();
-    File::open(path)?.take(4).read_to_end(&mut start)?;
-    Ok(start == b"\x7fELF")
+/// The section that each program for the machine has, because it is linked with the kernel: the configuration for the
+/// bootloader.
+const SECTION: &[u8] = b".bootloader-config";
+
+/// Checks that an ELF file is a program for the machine. If it is not, returns what is wrong.
+fn check_elf(content: &[u8]) -> Result<(), &'static str> {
+    if !content.starts_with(b"\x7fELF") {
+        return Err("is no ELF file");
+    }
+    let has_section = || {
+        let header = FileHeader64::<Endianness>::parse(content)?;
+        let order = header.endian()?;
+        let sections = header.sections(order, content)?;
+        Ok::<_, object::Error>(sections.section_by_name(order, SECTION).is_some())
+    };
+    match has_section() {
+        Ok(true) => Ok(()),
+        Ok(false) => Err("is an ELF file, but no program for the machine"),
+        Err(_) => Err("is damaged, or an ELF file for another computer"),
+    }
 }

@@ -271,6 +271,24 @@ impl Configuration {
         !has_seed && !self.icount
     }
 
+    /// Checks that the bus of the machine has room for its disks, and for `memories` devices with shared memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] if it has not.
+    pub fn check_bus(&self, memories: usize) -> Result<(), Error> {
+        /// The slots of QEMU's chipset `q35`, without the two that the chipset itself has.
+        const SLOTS: usize = 30;
+        let has_screen = self.firmware != Firmware::Pvh;
+        let devices = [self.has_virtio_console(), self.has_entropy_device(), has_screen];
+        let others = memories + devices.into_iter().filter(|&is_there| is_there).count();
+        let (disks, room) = (self.disks.len(), SLOTS - others);
+        if disks > room {
+            return Err(Error::Usage(format!("--disk: the machine has room for {room} disks, and not for {disks}")));
+        }
+        Ok(())
+    }
+
     /// Returns the kernel's command line, with `arguments` for the program.
     ///
     /// # Errors
@@ -308,7 +326,10 @@ fn drive(index: usize, disk: &Disk) -> OsString {
         Access::ReadOnly => "on",
         Access::ReadWrite => "off",
     };
-    with_path(format!("if=none,id=d{index},format=raw,readonly={readonly},file="), &disk.path)
+    // If the file of a disk cannot be read or written, for example because the host's disk is full, the program gets an
+    // error. By default QEMU would stop the machine if there is no room.
+    let options = "werror=report,rerror=report";
+    with_path(format!("if=none,id=d{index},format=raw,readonly={readonly},{options},file="), &disk.path)
 }
 
 /// Appends a path to the value of an option of QEMU.
@@ -325,11 +346,11 @@ pub(crate) fn with_path(value: String, path: &Path) -> OsString {
 
 /// Returns a command in shell syntax, for display.
 pub fn shell_quoted<'a>(words: impl IntoIterator<Item = &'a OsStr>) -> String {
-    // Bytes that are not Unicode are replaced, because the result is only displayed. `try_quote` fails only for a zero
-    // byte, and no argument of a process contains a zero byte.
-    let quote = |word: &OsStr| {
-        let word = word.to_string_lossy();
-        shlex::try_quote(&word).map_or_else(|_| word.to_string(), |quoted| quoted.into_owned())
+    // `try_quote` fails only for a zero byte, and no argument of a process contains a zero byte.
+    let quote = |word: &OsStr| match word.to_str() {
+        Some(word) => shlex::try_quote(word).map_or_else(|_| word.to_string(), |quoted| quoted.into_owned()),
+        // Bytes that are not Unicode are written as escapes.
+        None => format!("$'{}'", word.as_encoded_bytes().escape_ascii()),
     };
     words.into_iter().map(quote).collect::<Vec<_>>().join(" ")
 }
@@ -452,12 +473,38 @@ mod tests {
         let place = directory.path().to_str().expect("text");
         let command = command(&Configuration { disks: vec![odd, empty], ..Configuration::default() }, &[]);
         for part in [
-            format!("-drive 'if=none,id=d0,format=raw,readonly=on,file={place}/a,, b:c' "),
+            format!("-drive 'if=none,id=d0,format=raw,readonly=on,werror=report,rerror=report,file={place}/a,, b:c' "),
             "-device 'virtio-blk-pci,drive=d0,disable-legacy=on' ".to_owned(),
-            format!("-drive 'if=none,id=d1,format=raw,readonly=off,file={place}/empty' "),
+            format!("-drive 'if=none,id=d1,format=raw,readonly=off,werror=report,rerror=report,file={place}/empty' "),
             format!(r#"-append '"disk={place}/a, b:c:3" disk={place}/empty:0 --'"#),
         ] {
             assert!(command.contains(&part), "{part} is not in {command}");
+        }
+    }
+
+    #[test]
+    fn words_that_are_not_unicode_are_quoted_for_the_shell() {
+        use std::os::unix::ffi::OsStrExt as _;
+
+        let words: [&[u8]; 3] = [b"a", b"b 'c'", b"\xff'\\ \n"];
+        let quoted = shell_quoted(words.map(OsStr::from_bytes));
+        assert_eq!(quoted, r#"a "b 'c'" $'\xff\'\\ \n'"#);
+        let printed = std::process::Command::new("bash").args(["-c", &format!("printf '%s|' {quoted}")]).output();
+        assert_eq!(printed.expect("bash").stdout, b"a|b 'c'|\xff'\\ \n|");
+    }
+
+    #[test]
+    fn disks_have_as_many_slots_as_other_devices_leave() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("disk");
+        fs::write(&file, "x").expect("written");
+        let disk = Disk::open(file.as_ref(), Access::ReadOnly).expect("a disk");
+        for (icount, memories, room) in [(false, 0, 28), (false, 2, 26), (true, 0, 30), (true, 1, 29)] {
+            let with = |count| Configuration { icount, disks: vec![disk.clone(); count], ..Configuration::default() };
+            assert_eq!(with(room).check_bus(memories), Ok(()));
+            let error = with(room + 1).check_bus(memories).expect_err("no room").to_string();
+            let expected = format!("--disk: the machine has room for {room} disks, and not for {}", room + 1);
+            assert_eq!(error, expected);
         }
     }
 

@@ -19,12 +19,11 @@ use boot_protocol::observed_memory::Purpose;
 use gmp_sched::trace::TrackTrace;
 use gmp_sched::trace::memory::UNTIL;
 use object::{Object as _, ObjectSymbol as _};
-use profile::Profile;
-use profile::symbols::Symbols;
 use timeline::Trace;
 use timeline::memory::Reader;
 
 use crate::Error;
+use crate::profiler::{self, Profiler};
 use crate::reserved::Reserved;
 use crate::shared_memory::SharedMemory;
 
@@ -64,7 +63,8 @@ const INTERVAL: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub struct Recording {
     timeline: Option<PathBuf>,
-    profiles: Option<PathBuf>,
+    /// The directory of the profiles, and what writes them.
+    profiles: Option<(PathBuf, Profiler)>,
     until: Option<u64>,
     files: Reserved,
     memory: SharedMemory,
@@ -76,7 +76,8 @@ pub struct Recording {
 #[derive(Debug)]
 pub struct Recorded {
     timeline: Option<Timeline>,
-    profiles: Option<profile::Written>,
+    /// The lines that say which profiles were written.
+    profiles: Option<String>,
     /// The time of the requested event, if no event with this time was recorded.
     missed: Option<u64>,
 }
@@ -99,8 +100,7 @@ impl fmt::Display for Recorded {
             let advice = "give the exact time that the page shows, and the options of the run that it shows";
             format!("until: no event at {time} ns was recorded: {advice}")
         });
-        let lines: Vec<String> =
-            timeline.into_iter().chain(self.profiles.as_ref().map(ToString::to_string)).chain(missed).collect();
+        let lines: Vec<String> = timeline.into_iter().chain(self.profiles.clone()).chain(missed).collect();
         formatter.write_str(&lines.join("\n"))
     }
 }
@@ -118,7 +118,7 @@ impl Recording {
     /// # Errors
     ///
     /// [`Error::Output`] if a file or the directory cannot be made. [`Error::Qemu`] if the file for the memory cannot
-    /// be made.
+    /// be made. [`Error::Build`] if the command that writes profiles does not build.
     pub fn start(
         timeline: Option<&Path>,
         profiles: Option<&Path>,
@@ -139,8 +139,9 @@ impl Recording {
             fs::create_dir_all(directory).map_err(|error| {
                 Error::Output(format!("cannot make the directory {} for the profiles: {error}", directory.display()))
             })?;
-            profile::names().try_for_each(|name| reserve(&directory.join(name), "profile"))?;
+            profiler::names().try_for_each(|name| reserve(&directory.join(name), "profile"))?;
         }
+        let profiles = profiles.map(|directory| Ok((directory.to_owned(), Profiler::build()?))).transpose()?;
         let cannot = |error: io::Error| Error::Qemu(format!("cannot read the memory of the trace: {error}"));
         let memory = SharedMemory::new(Purpose::Trace)?;
         let file = memory.reader().map_err(cannot)?;
@@ -157,7 +158,7 @@ impl Recording {
             reader.poll()?;
             Ok(reader.into_traces())
         });
-        let [timeline, profiles] = [timeline, profiles].map(|path| path.map(Path::to_owned));
+        let timeline = timeline.map(Path::to_owned);
         Ok(Some(Self { timeline, profiles, until, files, memory, stop, copying }))
     }
 
@@ -184,9 +185,9 @@ impl Recording {
         let is_recorded =
             |time| traces.iter().flat_map(|trace| &trace.events).any(|event| event.when.as_nanos() == time);
         let missed = self.until.filter(|&time| !is_recorded(time));
-        let profiles = self.profiles.map(|directory| {
-            profile::write(&Profile::new(&traces), &Symbols::new(elf), title, &directory).map_err(cannot("profile"))
-        });
+        let profiles = self
+            .profiles
+            .map(|(directory, profiler)| profiler.write(&traces, elf, title, &directory).map_err(cannot("profile")));
         let timeline = self.timeline.map(|file| {
             let trace = Trace::new(traces);
             let files = timeline::write(&trace, &file).map_err(cannot("trace"))?;

@@ -16,6 +16,7 @@ use std::thread;
 use std::time::Instant;
 
 use boot_protocol::console::{BEGIN, Decoder, Received, Stream};
+use boot_protocol::input::{self, Kind};
 use boot_protocol::status;
 
 use crate::Error;
@@ -83,8 +84,11 @@ impl Ending {
     }
 }
 
-/// A sender for the input of the machine's console. The machine gets the input in the order in which it is sent.
-pub type Input = SyncSender<Vec<u8>>;
+/// A sender for the input of the machine's console. The machine gets the pieces in the order in which they are sent.
+pub type Input = SyncSender<InputPiece>;
+
+/// A piece of the input.
+pub type InputPiece = (Kind, Vec<u8>);
 
 /// A running machine. Dropping it ends the machine.
 #[derive(Debug)]
@@ -105,7 +109,7 @@ pub struct Session {
     /// The receiver of the input, and where the input is written. Both are kept here until the machine asks for input.
     /// `None` after the machine has asked for input. Also `None` if the input is a script, because the memory contains
     /// all of it already.
-    held_input: Option<(Receiver<Vec<u8>>, Destination)>,
+    held_input: Option<(Receiver<InputPiece>, Destination)>,
     /// Set when the machine asks for input.
     asked_for_input: Arc<AtomicBool>,
     /// The pipe to QEMU's standard input, if the machine takes its input from memory instead. The pipe stays open, and
@@ -371,11 +375,15 @@ fn forward_output(mut stdout: ChildStdout, sender: &SyncSender<Vec<u8>>) {
     }
 }
 
-fn forward_input(to_write: &Receiver<Vec<u8>>, mut destination: Destination) {
-    for bytes in to_write {
+fn forward_input(to_write: &Receiver<InputPiece>, mut destination: Destination) {
+    for (kind, bytes) in to_write {
         let written = match &mut destination {
-            Destination::Pipe(pipe) => pipe.write_all(&bytes),
-            Destination::Memory(feed) => feed.append(&bytes).inspect_err(|error| say(&format!("input: {error}"))),
+            Destination::Pipe(pipe) => {
+                let mut encoded = Vec::new();
+                input::encode(kind, &bytes, |part| encoded.extend_from_slice(part));
+                pipe.write_all(&encoded)
+            }
+            Destination::Memory(feed) => feed.append(kind, &bytes).inspect_err(|error| say(&format!("input: {error}"))),
         };
         if written.is_err() {
             return;

@@ -9,13 +9,13 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
 
 use boot_protocol::observed_memory::Purpose;
 use gmp_sched::scheduler::PROCESSOR_LIMIT;
 use gmp_sched::snapshot::words;
 
 use crate::Error;
+use crate::memory_file;
 
 /// The memory that a machine shares with the host.
 #[derive(Debug)]
@@ -42,8 +42,7 @@ impl SharedMemory {
     /// [`Error::Qemu`] if the file for the memory cannot be made.
     pub fn new(purpose: Purpose) -> Result<Self, Error> {
         let made = || {
-            let file = nameless_file()?;
-            file.set_len(bytes(purpose))?;
+            let file = memory_file::nameless(bytes(purpose), bytes(purpose))?;
             file.write_all_at(&purpose.magic().to_le_bytes(), 0)?;
             Ok(Self { file, purpose })
         };
@@ -70,10 +69,4 @@ impl SharedMemory {
         let arguments = ["-object", &backend, "-device", &device].map(OsString::from);
         Ok((memory, arguments))
     }
-}
-
-/// Makes a file without a name, in memory if possible. The system frees the file when its last handle is closed.
-pub(crate) fn nameless_file() -> io::Result<File> {
-    let shared_memory = Path::new("/dev/shm");
-    if shared_memory.is_dir() { tempfile::tempfile_in(shared_memory) } else { tempfile::tempfile() }
 }

@@ -4,7 +4,7 @@ use core::fmt::Write as _;
 use std::env;
 use std::path::{Path, PathBuf};
 
-use profile::symbols::{self, Frame};
+use symbols::Frame;
 
 /// The functions and lines of an ELF file.
 pub(crate) struct Symbols {

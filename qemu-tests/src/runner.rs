@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use boot::qemu::{Configuration, Firmware, shell_quoted};
 use boot::session::{Ending, Event, Session};
+use boot_protocol::input::Kind;
 use boot_protocol::report::{Report, SERVE};
 
 use crate::guest::{BOOT_TIME, Guest, PATH, firmware_time};
@@ -131,7 +132,7 @@ impl Machine {
         let deadline = deadline(test);
         // The machine is ready, so it accepts the name at once. If the machine has ended meanwhile, sending may fail.
         // The error is ignored, because the next event shows that the machine has ended.
-        drop(self.session.input().send(format!("{}\n", test.name).into_bytes()));
+        drop(self.session.input().send((Kind::Bytes, format!("{}\n", test.name).into_bytes())));
         let name = test.name.as_str();
         let mine = |report: Report<'_>| matches!(report, Report::Passed(of) | Report::Failed(of) | Report::Unknown(of) if of == name);
         let line = self.report_or_cause(deadline, test, mine)?;

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 use std::env;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -19,7 +20,7 @@ const RAMDISK: &str = "ramdisk";
 const LOG_LEVEL: bootloader_boot_config::LevelFilter = bootloader_boot_config::LevelFilter::Error;
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<OsString> = env::args_os().skip(1).collect();
     let [firmware, program, command_line, image] = &*arguments else {
         eprintln!("usage: image bios|uefi PROGRAM COMMAND_LINE IMAGE");
         return ExitCode::from(64);
@@ -27,14 +28,14 @@ fn main() -> ExitCode {
     let mut config = BootConfig::default();
     config.log_level = LOG_LEVEL;
     let mut builder = DiskImageBuilder::new(PathBuf::from(program));
-    builder.set_file_contents(RAMDISK.to_owned(), command_line.as_bytes().to_vec());
+    builder.set_file_contents(RAMDISK.to_owned(), command_line.as_encoded_bytes().to_vec());
     builder.set_boot_config(&config);
     let image = Path::new(image);
-    let written = match firmware.as_str() {
-        "bios" => builder.create_bios_image(image),
-        "uefi" => builder.create_uefi_image(image),
+    let written = match firmware.to_str() {
+        Some("bios") => builder.create_bios_image(image),
+        Some("uefi") => builder.create_uefi_image(image),
         _ => {
-            eprintln!("image: unknown firmware `{firmware}`");
+            eprintln!("image: unknown firmware `{}`", firmware.display());
             return ExitCode::from(64);
         }
     };

@@ -32,7 +32,6 @@ mod folded;
 mod frames;
 pub mod pprof;
 mod samples;
-pub mod symbols;
 
 use core::fmt;
 use std::fs::{self, File};
@@ -40,10 +39,11 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 pub use samples::{Profile, Sample, Stack};
+pub use symbols;
 
 use crate::encode::Values;
 use crate::frames::Inner;
-use crate::symbols::Symbols;
+use symbols::Symbols;
 
 /// One of the three profiles, and how it is written.
 struct Kind {

@@ -10,6 +10,8 @@
 //! writes this form with [`encode`], and `boot` reads it with [`Decoder`]. A terminal ignores marks and [`ESCAPE`], so
 //! the output is also readable without `boot`.
 //!
+//! The module [`input`](crate::input) describes the other direction.
+//!
 //! The kernel ends lines with `\n` alone, and does not echo input. The user's terminal adds the carriage returns and
 //! the echo.
 
@@ -53,7 +55,7 @@ impl Stream {
 pub const ESCAPE: u8 = 0x10;
 
 /// The bit that is inverted in an escaped byte.
-const INVERTED: u8 = 1 << 6;
+pub(crate) const INVERTED: u8 = 1 << 6;
 
 /// The byte (`ETX`) that precedes the status with which the program is going to end. The kernel sends both before it
 /// writes its last report, such as that of a panic, an exception or a deadlock. The report may be long. If a time limit
@@ -152,15 +154,6 @@ impl Decoder {
         None
     }
 }
-
-/// The byte (`EOT`, Ctrl-D) that `boot` sends when its own input has ended. The kernel treats this byte as the end of
-/// the input.
-pub const END_OF_INPUT: u8 = 0x04;
-
-/// The key (`DC4`, Ctrl-T) by which the user asks the kernel for a report. A terminal sends this key only when the user
-/// also enters a newline. So the kernel removes the key from the program's input, and also a newline or carriage return
-/// directly after the key.
-pub const INSPECT_KEY: u8 = 0x14;
 
 /// The text before each address in a backtrace. `boot` adds the function and line after such an address on standard
 /// error. `Display` of [`Frame`] writes this text.

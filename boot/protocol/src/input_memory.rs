@@ -23,8 +23,10 @@ pub const NEVER: u64 = u64::MAX;
 pub const AT: usize = 1;
 /// The index of the word that contains the length of the data of the entry, in bytes.
 pub const LENGTH: usize = 2;
+/// The index of the word that contains the [`Kind`](crate::input::Kind) of the entry.
+pub const KIND: usize = 3;
 /// The index of the word at which the data of the entry begins.
-pub const DATA: usize = 3;
+pub const DATA: usize = 4;
 
 /// The number of words of an entry.
 pub const ENTRY_WORDS: usize = ENTRY_BYTES / size_of::<u64>();

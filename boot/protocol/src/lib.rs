@@ -5,6 +5,7 @@
 //!   for the program.
 //! - [`kernel_option`]: the kernel's options, with the values that they accept.
 //! - [`console`]: the bytes with a special meaning on the console, and the texts that `boot` annotates.
+//! - [`input`]: the bytes of the input, the keys with a meaning, and the end of the input.
 //! - [`input_memory`]: the memory from which a machine gets input at instants of its own clock.
 //! - [`memory_disk`]: the layout of a disk in memory.
 //! - [`observed_memory`]: the memory in which the host observes the scheduler.
@@ -17,6 +18,7 @@
 
 pub mod command_line;
 pub mod console;
+pub mod input;
 pub mod input_memory;
 pub mod kernel_option;
 pub mod memory_disk;

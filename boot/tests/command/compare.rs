@@ -25,13 +25,17 @@ fn write_script(path: &Path, script: &str) {
     fs::set_permissions(path, Permissions::from_mode(0o755)).expect("executable");
 }
 
-/// Returns the command `boot compare --native` for the peer `go`. A fake toolchain builds the script `program` in place
-/// of Go's benchmark.
-fn compare_with_fake_go(folder: &TempDir, words: &[&str], program: &str) -> Command {
+/// Writes a fake toolchain, which builds the script `program` in place of Go's benchmark.
+fn write_fake_go(folder: &TempDir, program: &str) {
     let go = "while [ $1 != -o ]; do shift; done\ncp \"$(dirname $0)/program\" $2";
     let bin = folder.path().join("gmp-compare/go-1.27.3/bin");
     write_script(&bin.join("go"), go);
     write_script(&bin.join("program"), program);
+}
+
+/// Returns the command `boot compare --native` for the peer `go`, with a [fake toolchain](write_fake_go).
+fn compare_with_fake_go(folder: &TempDir, words: &[&str], program: &str) -> Command {
+    write_fake_go(folder, program);
     let mut command = compare(folder, &[&["--native", "--only", "go", "--procs", "1"], words].concat());
     command.env("CARGO_TARGET_DIR", folder.path().join("target"));
     command
@@ -120,6 +124,22 @@ fn missing_and_failing_tools_are_named_with_what_to_install() {
         assert_eq!((status(&output), text(&output.stdout).as_str()), (Some(1), ""));
         assert_eq!(left_in_cache(&folder), ["lock"]);
     }
+}
+
+/// The fake tools stand for Debian's, whose packages are downloaded by another user by default.
+#[test]
+fn packages_are_downloaded_without_a_change_of_the_user() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tools = folder.path().join("tools");
+    write_script(&tools.join("apt-cache"), "echo '  Depends: linux-image-1'");
+    let download = "case \"$*\" in *APT::Sandbox::User=root*download*linux-image-1*) echo fine;; *) echo 'W: unsandboxed';; esac >&2; exit 1";
+    write_script(&tools.join("apt-get"), download);
+    write_fake_go(&folder, "exit 1");
+    let mut command = compare(&folder, &["--icount", "--only", "go"]);
+    command.env("CARGO_TARGET_DIR", folder.path().join("target"));
+    command.env("PATH", format!("{}:/usr/bin:/bin", tools.display()));
+    let said = text(&run(command).stderr);
+    assert!(said.contains("\nfine\n") && !said.contains("W: "), "{said}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! A test of the frames in which the firmware has executed code. QEMU's emulation makes writes to such a frame slow until
-//! the code is overwritten, so the kernel overwrites it before it uses the frame (`kernel/src/mm/frame.rs`).
+//! the code is overwritten, so the kernel overwrites it before it uses the frame (`kernel/src/mm/former_use.rs`).
 
 use std::collections::HashMap;
 use std::fs;

@@ -252,6 +252,17 @@ fn script_is_written_by_hand() {
 }
 
 #[test]
+fn script_has_bytes_and_keys() {
+    let folder = TempDir::new().expect("a folder");
+    let script = "0.05 \"a\\x04\\x14\\n\\r\\n\"\n0.1 keys \"\\x14\\rb\\rc\\r\\n\"\n0.2 keys \"\\x04\"\n0.3 \"late\"\n";
+    fs::write(folder.path().join("input"), script).expect("written");
+    let _machine = small_machine();
+    let output = start(folder.path(), "--smp=1", "--input-script", &[], &["echo"]).finish();
+    assert_eq!(text(&output.stdout), "[a\u{4}\u{14}]\n[\r]\n[b]\n4 lines, 10 bytes\n", "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("-- asked by the console at "), "{}", text(&output.stderr));
+}
+
+#[test]
 fn script_comes_from_a_pipe() {
     let _machine = small_machine();
     let mut command = boot_outside(&["--icount", "--smp=1", "--input-script=/dev/stdin", "--timeout=60"], &["clocked"]);

@@ -4,6 +4,7 @@ mod child;
 mod compare;
 mod debugger;
 mod firmware_code;
+mod full;
 mod input;
 #[cfg(target_os = "linux")]
 mod lifetime;
@@ -13,6 +14,7 @@ mod new;
 mod on_host;
 mod output_devices;
 mod outside;
+mod paths;
 mod profile;
 mod running;
 mod schedtrace;

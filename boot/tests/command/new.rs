@@ -324,7 +324,7 @@ fn input_and_disks_of_the_host_are_like_those_of_the_machine() {
     let content: Vec<u8> = (0..1300_u32).map(|byte| (byte % 251) as u8).collect();
     fs::write(&disk, content).expect("written");
     let input = ALIKE_CRATE.path().join("input");
-    fs::write(&input, "one\n\ntw\u{f6}").expect("written");
+    fs::write(&input, "one\r\n\ntw\u{f6}").expect("written");
     let open = || Stdio::from(fs::File::open(&input).expect("a file"));
 
     let mut host = cargo(&["run", "--quiet", "--", "devices"], &own);
@@ -336,7 +336,8 @@ fn input_and_disks_of_the_host_are_like_those_of_the_machine() {
     assert_eq!(text(&host.stdout), text(&machine.stdout), "{}{}", text(&host.stderr), text(&machine.stderr));
     assert_eq!((status(&host), status(&machine)), (Some(0), Some(0)));
     assert!(
-        text(&host.stdout).contains("3 lines\nSome(0), unchanged; random numbers differ: true\n")
+        text(&host.stdout)
+            .contains("[\"one\", \"\", \"tw\u{f6}\"], 3 lines\nSome(0), unchanged; random numbers differ: true\n")
             && text(&host.stdout).contains("1300 bytes"),
         "{}",
         text(&host.stdout)
@@ -347,6 +348,45 @@ fn input_and_disks_of_the_host_are_like_those_of_the_machine() {
     let missing = run(missing);
     assert_eq!((status(&missing), text(&missing.stdout).as_str()), (Some(64), ""));
     assert!(text(&missing.stderr).contains("disk `/no/such/file`: No such file"), "{}", text(&missing.stderr));
+}
+
+/// Runs the program of the crate `alike` with the argument `input` on the host and on the machine, with this standard
+/// input.
+fn input_on_both(open: impl Fn() -> Stdio) -> [Output; 2] {
+    let own = ALIKE_CRATE.path().join("alike");
+    let mut host = cargo(&["run", "--quiet", "--", "input"], &own);
+    host.stdin(open());
+    let mut machine = boot();
+    machine.arg("--smp=1").arg(&own).arg("input").stdin(open());
+    [run(host), finish(machine)]
+}
+
+#[test]
+fn input_of_a_file_is_bytes() {
+    let file = ALIKE_CRATE.path().join("bytes");
+    // Each byte comes after each other byte. Among them are the bytes that are keys of a terminal.
+    let pairs = (0..=u8::MAX).flat_map(|first| (0..=u8::MAX).flat_map(move |next| [first, next]));
+    let rest: Vec<u8> = pairs.chain(b"\r\n\x04\x14\n\0".repeat(100)).collect();
+    let first = format!("{}\u{4}\u{14}\0\r\n", "long".repeat(50_000));
+    fs::write(&file, [first.as_bytes(), &rest].concat()).expect("written");
+    for output in input_on_both(|| fs::File::open(&file).expect("a file").into()) {
+        let expected = [format!("Ok({}) {first:?}\n", first.len()).as_bytes(), &rest].concat();
+        assert!(output.stdout == expected, "{} bytes; {}", output.stdout.len(), text(&output.stderr));
+        assert_eq!(status(&output), Some(0));
+    }
+}
+
+#[test]
+fn input_that_cannot_be_read_is_an_error() {
+    for output in input_on_both(|| fs::File::open("/").expect("a folder").into()) {
+        assert_eq!(text(&output.stdout), "Err(Unreadable) \"\"\nthe input cannot be read\n");
+        assert!(
+            text(&output.stderr).contains("cannot read standard input: Is a directory"),
+            "{}",
+            text(&output.stderr)
+        );
+        assert_eq!(status(&output), Some(0));
+    }
 }
 
 #[test]

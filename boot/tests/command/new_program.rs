@@ -11,7 +11,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use kernel::chan::{RecvError, TrySendError};
-use kernel::console::{SincePowerOn, flush, try_read, write};
+use kernel::console::{Input, SincePowerOn, flush, try_read, write};
 use kernel::disk::{Disk, DiskCursor, DiskError, PciError, RequestError, SetupError, delay, disks};
 use kernel::embedded_io::{Read as _, Seek as _, SeekFrom, Write as _};
 use kernel::mm::{OutOfMemory, Usage, free_cached_memory, usage};
@@ -87,6 +87,7 @@ fn main(arguments: &[&str]) -> Result<i32, String> {
         ["readers"] => readers(),
         ["limits"] => limits(),
         ["hog"] => hog(),
+        ["input"] => input(),
         other => println!("what is {other:?}?"),
     }
     Ok(0)
@@ -239,7 +240,7 @@ fn surface() {
     is_shown::<(Disk, DiskCursor<'_>, Usage, Windows, CpuId, PreemptGuard, Kernel)>();
     is_shown::<(InterruptMutex<u8>, InterruptMutexGuard<'_, u8>, PreemptMutex<u8>, PreemptMutexGuard<'_, u8>)>();
 
-    let _: fn() -> Option<u8> = try_read;
+    let _: fn() -> Option<Input> = try_read;
     let _: fn() -> bool = flush;
     let _: fn() -> ! = goexit;
     let _: fn(&Disk, u64, &mut [u8]) -> Result<usize, DiskError> = Disk::read_at;
@@ -351,6 +352,21 @@ fn wait_with(what: &str) {
             let _ = channel::<()>(0).1.recv();
         }
     }
+}
+
+/// Reads a line, and then copies the rest of the input to the output.
+fn input() {
+    let mut line = String::new();
+    let read = stdin().read_line(&mut line);
+    println!("{read:?} {line:?}");
+    let mut buffer = [0; 1000];
+    while match stdin().read(&mut buffer) {
+        Ok(count) => write(&buffer[..count]) && count > 0,
+        Err(error) => {
+            println!("{error}");
+            false
+        }
+    } {}
 }
 
 /// Reads the input, and reads and writes the disks.

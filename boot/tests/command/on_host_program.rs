@@ -5,7 +5,7 @@
 
 use core::hint::black_box;
 
-use kernel::console::try_read;
+use kernel::console::{Input, try_read};
 use kernel::gmp_sched::syscall;
 use kernel::percpu::PreemptGuard;
 use kernel::platform::Kernel;
@@ -70,8 +70,8 @@ fn count_input() {
     let (mut count, mut sum) = (0, 0);
     loop {
         match first.take().or_else(try_read) {
-            Some(byte) => (count, sum) = (count + 1, sum + u64::from(byte)),
-            None => yield_now(),
+            Some(Input::Byte(byte)) => (count, sum) = (count + 1, sum + u64::from(byte)),
+            _ => yield_now(),
         }
         if count == 1_000_000 {
             return println!("{count} bytes, sum {sum}");

@@ -28,6 +28,7 @@ fn main(arguments: &[&str]) -> i32 {
         ["arguments", arguments @ ..] => println!("{arguments:?}"),
         ["echo"] => echo(),
         ["clocked"] => clocked(),
+        ["write-disk"] => write_disk(),
         ["clocked", "panic"] => {
             clocked();
             panic!("it was meant to panic at {}", kernel::clock::now());
@@ -113,6 +114,15 @@ fn echo() {
         line.clear();
     }
     println!("{lines} lines, {bytes} bytes");
+}
+
+/// Fills the first disk, and prints the error if there is one.
+fn write_disk() {
+    let disk = &disks()[0];
+    let mut parts = (0..disk.len_bytes()).step_by(1 << 16);
+    if let Some((offset, error)) = parts.find_map(|offset| Some((offset, disk.write_at(offset, &[1; 1 << 16]).err()?))) {
+        println!("at {offset}: {error}");
+    }
 }
 
 /// Uses 6000 stacks at the same time, each of which has a frame, and writes 1000 times to each of them.

@@ -1,17 +1,16 @@
 //! Tests of programs that run in the machine: their arguments, input and output, and the exit status of `boot`.
 
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::net::TcpListener;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::{Command, Output, Stdio};
 
 use boot_protocol::console::{BEGIN, Stream};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use crate::child::{Running, run};
-use crate::outside::{OUTSIDE, boot, boot_outside, finish, finish_at_limit, only_machine, status, text};
+use crate::outside::{OUTSIDE, boot, boot_outside, finish, finish_at_limit, only_machine, status, text, write_crate};
+use crate::top::pseudo_terminal;
 
 /// Makes the standard input of a command a pipe, so that the test can write to it.
 fn with_input(mut command: Command) -> Command {
@@ -42,13 +41,10 @@ fn crate_outside_the_workspace_is_built_and_booted() {
 
 #[test]
 fn program_knows_whether_standard_error_is_a_terminal() {
-    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
-    grantpt(&terminal).and_then(|()| unlockpt(&terminal)).expect("its other end can be opened");
-    let name = ptsname(&terminal, Vec::new()).expect("a name").into_string().expect("text");
+    let (_ours, terminal) = pseudo_terminal();
     let on_terminal = |options| {
         let mut command = boot_outside(options, &["stderr"]);
-        command
-            .stderr(File::options().read(true).write(true).custom_flags(libc::O_NOCTTY).open(&name).expect("opened"));
+        command.stderr(terminal.try_clone().expect("a handle"));
         command
     };
     for (command, expected) in [
@@ -80,6 +76,24 @@ fn unoptimised_program_boots() {
     let output = finish(command);
     assert_eq!(status(&output), Some(2), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("outside::main"), "{}", text(&output.stderr));
+}
+
+/// The ELF file has the names and lines for reports.
+#[test]
+fn program_whose_profiles_strip_it_reports_names_and_lines() {
+    let folder = write_crate("#![no_std]\n#![no_main]\nkernel::main!(main);\n\n\nfn main(_: &[&str]) { panic!() }\n");
+    let manifest = folder.path().join("Cargo.toml");
+    let profiles = ["release", "dev"]
+        .map(|profile| format!("\n[profile.{profile}]\nstrip = true\ndebug = false\nsplit-debuginfo = \"packed\"\n"));
+    fs::write(&manifest, fs::read_to_string(&manifest).expect("text") + &profiles.concat()).expect("written");
+    for option in ["--debug", "--release", "--smp=1"] {
+        let mut command = boot();
+        command.arg(option).arg(folder.path());
+        let output = finish(command);
+        assert_eq!(status(&output), Some(2), "{}", text(&output.stderr));
+        let line = format!(" outside::main ({}/src/main.rs:6)\n", folder.path().display());
+        assert!(text(&output.stderr).contains(&line), "{option}: {}", text(&output.stderr));
+    }
 }
 
 #[test]
@@ -289,19 +303,21 @@ fn prompt_is_shown_before_it_is_answered() {
     assert_eq!(text(&child.finish().stdout), "hello, machine\n");
 }
 
-/// A terminal sends the inspection key together with a newline. Both are removed from the program's input.
+/// A terminal sends the inspection key together with a newline. Both are removed from the program's input. Ctrl-D ends
+/// the input.
 #[test]
 fn key_prints_a_report_of_the_machine() {
     let _machine = only_machine();
-    let mut child = Running::start(with_input(boot_outside(&["--smp=2"], &["echo"])));
-    let mut input = child.take_input();
+    let (mut input, terminal) = pseudo_terminal();
+    let mut command = boot_outside(&["--smp=2"], &["echo"]);
+    command.stdin(terminal);
+    let mut child = Running::start(command);
     input.write_all(b"one\nt\x14\nwo").expect("taken");
     let printed = child.read_errors_until("the machine goes on\n");
     for part in ["-- asked by the console at ", "CPU 0", "CPU 1", "SCHED ", "  P1: ", "  M0: ", "goroutine 1 ["] {
         assert!(printed.contains(part), "{part} is not in {printed}");
     }
-    input.write_all(b"\n").expect("taken");
-    drop(input);
+    input.write_all(b"\n\x04").expect("taken");
     let output = child.finish();
     assert_eq!(text(&output.stdout), "[one]\n[two]\n2 lines, 8 bytes\n");
     assert_eq!(status(&output), Some(0));

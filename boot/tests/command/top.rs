@@ -28,21 +28,25 @@ struct Terminal {
     text: String,
 }
 
+/// Makes a pseudo-terminal. Returns the end of the user, and the end that programs use.
+pub(crate) fn pseudo_terminal() -> (File, File) {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    grantpt(&ours).expect("granted");
+    unlockpt(&ours).expect("unlocked");
+    let name = ptsname(&ours, Vec::new()).expect("a name");
+    let name = name.into_string().expect("text");
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(libc::O_NOCTTY);
+    (ours.into(), options.open(name).expect("its other end can be opened"))
+}
+
 impl Terminal {
     fn new() -> Self {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
-        grantpt(&ours).expect("granted");
-        unlockpt(&ours).expect("unlocked");
-        let name = ptsname(&ours, Vec::new()).expect("a name");
-        let name = name.into_string().expect("text");
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).custom_flags(libc::O_NOCTTY);
-        let programs = options.open(name).expect("its other end can be opened");
+        let (mut ours, programs) = pseudo_terminal();
         let size = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&programs, size).expect("a size");
         let (sender, printed) = mpsc::channel();
         thread::spawn(move || {
-            let mut ours = File::from(ours);
             let mut buffer = [0; 4096];
             // The read fails when no program has the terminal open any more.
             while let Ok(count) = ours.read(&mut buffer) {
@@ -84,7 +88,6 @@ fn view_shows_the_machine_and_a_signal_restores_the_terminal() {
     let mut command = top(&["sleep"]);
     command.stderr(terminal.handle());
     let child = Running::start(command);
-    // The words are drawn one by one, because the cells between them are blank already.
     for part in [ENTER, "P0", "P1", "waiting", "second:"] {
         terminal.read_until(part);
     }

@@ -31,6 +31,10 @@ pub(crate) enum At {
     /// A G that ends has published its result, and has not left its M.
     End,
     /// The two sides of a coroutine know each other, and the switch has not happened.
+    #[cfg_attr(
+        not(any(feature = "extras", all(test, feature = "std"))),
+        expect(dead_code, reason = "only coroutines have this window")
+    )]
     Coroutine,
     /// A G has given up its P, and the guard of the system call does not exist.
     SyscallEntry,

@@ -47,6 +47,9 @@
 //! A blocked call takes a thread of its own. Threads that no P needs end after a while ([`set_idle_limit`]), and calls
 //! beyond [`BLOCKING_LIMIT`] wait in order. There are no sockets yet that park only the G.
 //!
+//! If there is no thread for a new M, what needs the M returns an error or panics. But if `std` has no memory for what
+//! describes the thread, it ends the process with the line `memory allocation of N bytes failed`.
+//!
 //! Threads that are not Ms send and receive by [`blocking_send`](crate::chan::Sender::blocking_send) and
 //! [`blocking_recv`](crate::chan::Receiver::blocking_recv), and run futures by `block_on`. See [`expect_wakes`] for how
 //! the detection of deadlocks treats such threads.
@@ -200,7 +203,7 @@ pub mod prelude {
         RwLock, Semaphore, Sender, Ticker, Timer, WaitGroup, after, after_func, blocking, channel, go, goexit, now,
         num_cpu, num_goroutine, procs, scope, select, set_procs, sleep, span, syscall, yield_now,
     };
-    pub use crate::time::Instant;
+    pub use crate::base::instant::Instant;
 }
 
 /// The park token of a thread, and the condition variable on which the thread waits for the token.

@@ -128,8 +128,8 @@ pub(super) struct Unbuffered;
 impl Unbuffered {
     /// Writes all bytes. Stops at the first error.
     #[expect(clippy::unused_self, reason = "as in `Write`")]
-    pub(super) fn write(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
+    pub(super) fn put_bytes(&mut self, mut bytes: &[u8]) {
+        while let [_, ..] = bytes {
             #[expect(unsafe_code, reason = "writes from a signal handler")]
             // SAFETY: the pointer and the length are those of `bytes`; `write` is async-signal-safe.
             let written = unsafe { libc::write(libc::STDERR_FILENO, bytes.as_ptr().cast(), bytes.len()) };
@@ -145,7 +145,7 @@ impl Unbuffered {
 
 impl Write for Unbuffered {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.write(text.as_bytes());
+        self.put_bytes(text.as_bytes());
         Ok(())
     }
 }
@@ -162,7 +162,7 @@ impl Buffered {
     }
 
     pub(super) fn flush(&mut self) {
-        Unbuffered.write(&self.bytes[..self.length]);
+        Unbuffered.put_bytes(&self.bytes[..self.length]);
         self.length = 0;
     }
 }

@@ -179,10 +179,13 @@ fn trace_in_shared_memory_starts_while_the_number_of_ps_changes() {
     for seed in 0..200 {
         let ran = sim::run(Config { procs_limit: 4, seed, ..Config::default() }, move || {
             let scheduler = Pinned::<Sim>::new().machine().scheduler();
-            let changes = sim::go(|| [1, 4, 1, 3, 2].map(|procs| sim::set_procs(procs).unwrap()));
-            for _ in 0..4 {
+            let changes = sim::go(|| {
+                for _ in 0..10 {
+                    [1, 4, 2].map(|procs| sim::set_procs(procs).unwrap());
+                }
+            });
+            while !changes.is_finished() {
                 scheduler.start_trace_in(memory).unwrap();
-                sim::yield_now();
             }
             changes.join().unwrap();
         });

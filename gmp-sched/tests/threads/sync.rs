@@ -284,7 +284,9 @@ fn forgotten_call_does_not_end_the_call_after_it() {
 /// If a call panics or its G ends itself, each waiter calls its own function, and none waits forever.
 #[test]
 fn callers_of_a_call_that_does_not_return_do_not_wait_for_ever() {
-    let ends: [(fn() -> u32, fn(&JoinError) -> bool); 2] = [
+    /// How a G ends, and whether its error says so.
+    type End = (fn() -> u32, fn(&JoinError) -> bool);
+    let ends: [End; 2] = [
         (|| std::panic::panic_any("no value"), |error| matches!(error, JoinError::Panicked(_))),
         (|| native::goexit(), |error| matches!(error, JoinError::Exited)),
     ];

@@ -1,6 +1,7 @@
 //! Tests of traces and latencies: the records agree with what has happened.
 
 use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{self, Command};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -204,6 +205,9 @@ fn environment_variable_writes_the_trace_of_the_first_run_even_if_the_process_ex
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(7), "{output:?}");
+    // The space of the whole file is reserved, so no event finds the disk full.
+    let metadata = fs::metadata(&file).unwrap();
+    assert!(metadata.blocks() * 512 >= metadata.len(), "{metadata:?}");
     let events = events_of_image(&fs::read(&file).unwrap());
     fs::remove_file(file).unwrap();
     let has = |kind| events.iter().any(|(_, event)| event.kind == kind);
@@ -225,6 +229,29 @@ fn file_that_cannot_be_written_is_said_and_the_program_runs() {
     let (printed, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && printed.contains("it runs"), "{output:?}");
     assert!(errors.contains("GMP_TRACE: cannot write the trace to /no/such/folder/trace: No such file"), "{errors}");
+}
+
+/// The limit of the size of files takes the place of a full disk.
+#[test]
+fn file_without_room_is_said_with_its_size_and_the_program_runs() {
+    const IS_CHILD: &str = "GMP_IS_CHILD";
+    if env::var_os(IS_CHILD).is_some() {
+        return THREADS.run(1, || println!("it runs"));
+    }
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("no-room-{}", process::id()));
+    let output = Command::new("sh")
+        .args(["-c", r#"trap "" XFSZ; ulimit -f 2048; exec "$@""#, "sh"])
+        .arg(env::current_exe().unwrap())
+        .args(["--exact", "trace::file_without_room_is_said_with_its_size_and_the_program_runs", "--nocapture"])
+        .envs([(IS_CHILD, "1".as_ref()), ("GMP_TRACE", file.as_os_str())])
+        .output()
+        .unwrap();
+    let (printed, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && printed.contains("it runs"), "{output:?}");
+    let expected = format!("GMP_TRACE: cannot write the trace to {}: no room for 128 MiB: ", file.display());
+    assert!(errors.contains(&expected), "{errors}");
+    assert_eq!(fs::metadata(&file).unwrap().len(), 0);
+    fs::remove_file(file).unwrap();
 }
 
 /// Each value of a coroutine takes two direct switches, one to the coroutine and one back.

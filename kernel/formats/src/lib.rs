@@ -8,6 +8,7 @@
 //! the hardware, and the tests of this crate implement `Bus` with a recorder.
 //!
 //! - [`acpi`]: how the firmware's tables are found, and what is in two of them.
+//! - [`bars`]: where the registers of a PCI device are, and how many bytes they have.
 //! - [`calibration`]: how the rates of the clocks are measured.
 //! - [`capabilities`]: where a PCI device says that its registers are.
 //! - [`fixed_point`]: how the units of one clock are converted to those of another.
@@ -25,6 +26,7 @@
 #![deny(unsafe_code)]
 
 pub mod acpi;
+pub mod bars;
 pub mod calibration;
 pub mod capabilities;
 pub mod fixed_point;

@@ -271,10 +271,11 @@ extern "C" fn ap_main() -> ! {
     cpu::init();
     apic::init_cpu();
     timer::init_cpu();
-    emulated_tlb::enlarge();
     STARTED_AT.here().store(timer::now(), Ordering::Relaxed);
     // Ordering: Release; partner: the Acquire loads of `UP` in `start`.
     UP.fetch_add(1, Ordering::Release);
+    // The boot CPU need not wait for this. It finds the devices meanwhile.
+    emulated_tlb::enlarge();
     // SAFETY: this is called once on each CPU, on the stack of that CPU. Interrupts have been off since the trampoline.
     unsafe { startup::cpu_main() }
 }

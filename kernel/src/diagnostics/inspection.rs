@@ -2,7 +2,7 @@
 //! The program continues to run while the report is written.
 //!
 //! There are two ways to request the report. One is a key on the console,
-//! [`INSPECT_KEY`](boot_protocol::console::INSPECT_KEY). The other is a non-maskable interrupt from outside (`nmi` in
+//! [`INSPECT_KEY`](boot_protocol::input::INSPECT_KEY). The other is a non-maskable interrupt from outside (`nmi` in
 //! QEMU's monitor, Ctrl-\ in `boot`), which also works if the program does not read the console.
 //!
 //! The handler of the non-maskable interrupt must not print, because it may have interrupted code that prints. So it

@@ -57,15 +57,21 @@ pub(crate) fn init(mut options: impl Iterator<Item = &'static str>, time_limit: 
 
 impl Disk {
     fn new(index: usize, device: Result<&'static BlockDevice, SetupError>, option: Option<&'static str>) -> Self {
-        let capacity = device.map_or(0, |device| device.properties().sectors * SECTOR_SIZE as u64);
+        // Only whole blocks can be read.
+        let capacity = device.map(|device| {
+            let block = device.properties().block_bytes as u64;
+            device.properties().sectors * SECTOR_SIZE as u64 / block * block
+        });
         let (name, bytes) = match option.and_then(DiskOption::parse) {
             Some(DiskOption { name, bytes }) => (name.to_string(), bytes),
-            None => (format!("disk{index}"), capacity),
+            None => (format!("disk{index}"), capacity.unwrap_or(0)),
         };
-        if bytes > capacity && device.is_ok() {
-            log::warn!("disk `{name}` is said to have {bytes} bytes, the device has {capacity}");
+        if let Ok(capacity) = capacity
+            && bytes > capacity
+        {
+            log::warn!("disk `{name}` has {bytes} bytes, but only the first {capacity} can be read");
         }
-        Self { name, bytes, device }
+        Self { name, bytes: bytes.min(capacity.unwrap_or(u64::MAX)), device }
     }
 
     /// Returns the name of the file as given to `boot`. If the kernel was not started by `boot`, the name is `disk` and
@@ -75,8 +81,9 @@ impl Disk {
         &self.name
     }
 
-    /// Returns the length of the disk in bytes. This is the length of the file, which need not be a multiple of the
-    /// sector size. If the kernel was not started by `boot` and the device could not be set up, the length is 0, and
+    /// Returns the length of the disk in bytes, all of which can be read. This is the length of the file, which need not
+    /// be a multiple of the sector size. But if the device ends within a block, the length is that of its whole blocks.
+    /// If the kernel was not started by `boot` and the device could not be set up, the length is 0, and
     /// every access fails with [`DiskError::Unusable`].
     #[must_use]
     pub fn len_bytes(&self) -> u64 {

@@ -6,12 +6,12 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering};
 
+use kernel_formats::bars::{Bar, Bars, ConfigurationSpace};
 use kernel_formats::capabilities::{self, MessageTable};
 use spin::Once;
-use virtio_drivers::transport::pci::bus::{
-    BarInfo, Command, ConfigurationAccess, DeviceFunction, DeviceFunctionInfo, PciRoot,
-};
+use virtio_drivers::transport::pci::bus::{Command, ConfigurationAccess, DeviceFunction, DeviceFunctionInfo, PciRoot};
 use x86_64::instructions::port::Port;
 
 use crate::arch::x86_64::apic;
@@ -20,9 +20,6 @@ use crate::cpu::percpu::CpuId;
 use crate::cpu::sync::InterruptMutex;
 use crate::drivers::disk_error::PciError;
 use crate::mm::{PhysAddr, paging};
-
-/// Access to all devices on the bus.
-pub(crate) type Root = PciRoot<ConfigurationPorts>;
 
 /// The two ports of configuration space. The first selects a register, and the second reads or writes that register.
 static PORTS: InterruptMutex<(Port<u32>, Port<u32>)> = InterruptMutex::new((Port::new(0xcf8), Port::new(0xcfc)));
@@ -37,44 +34,66 @@ const MSIX_MASK_ALL: u32 = 1 << 30;
 /// The address to which a device writes to interrupt a CPU. Bits 12 to 19 are the APIC id of that CPU (SDM 11.11.1).
 const MESSAGE_ADDRESS: u32 = 0xfee0_0000;
 
-/// Access to configuration space by ports.
-#[derive(Debug)]
-pub(crate) struct ConfigurationPorts;
+/// How many words of configuration space were read, and how many were written.
+static READS: AtomicU32 = AtomicU32::new(0);
+static WRITES: AtomicU32 = AtomicU32::new(0);
 
-impl ConfigurationPorts {
-    fn select(function: DeviceFunction, register: u8) -> u32 {
-        let function =
-            u32::from(function.bus) << 16 | u32::from(function.device) << 11 | u32::from(function.function) << 8;
-        ENABLE | function | u32::from(register & !0b11)
+/// Returns how many words of configuration space were read, and how many were written. Tests use this.
+pub(crate) fn configuration_accesses() -> (u32, u32) {
+    (READS.load(Ordering::Relaxed), WRITES.load(Ordering::Relaxed))
+}
+
+/// The configuration space of a device. It is accessed by ports.
+#[derive(Clone, Copy, Debug)]
+struct Space(DeviceFunction);
+
+impl Space {
+    /// Calls `access` with the port that reads and writes the register at `offset`.
+    fn with_register<R>(self, offset: u8, access: impl FnOnce(&mut Port<u32>) -> R) -> R {
+        let Self(DeviceFunction { bus, device, function }) = self;
+        let function = u32::from(bus) << 16 | u32::from(device) << 11 | u32::from(function) << 8;
+        let (address, data) = &mut *PORTS.lock();
+        // SAFETY: a write to this port only selects a register.
+        unsafe { address.write(ENABLE | function | u32::from(offset & !0b11)) };
+        access(data)
     }
 }
 
-impl ConfigurationAccess for ConfigurationPorts {
-    fn read_word(&self, function: DeviceFunction, register: u8) -> u32 {
-        let (address, data) = &mut *PORTS.lock();
-        // SAFETY: a write to this port only selects a register.
-        unsafe { address.write(Self::select(function, register)) };
+impl ConfigurationSpace for Space {
+    fn read(&self, offset: u8) -> u32 {
+        READS.fetch_add(1, Ordering::Relaxed);
         // SAFETY: reading configuration space has no effect on memory safety.
-        unsafe { data.read() }
+        self.with_register(offset, |data| unsafe { data.read() })
     }
 
-    fn write_word(&mut self, function: DeviceFunction, register: u8, value: u32) {
-        let (address, data) = &mut *PORTS.lock();
-        // SAFETY: a write to this port only selects a register.
-        unsafe { address.write(Self::select(function, register)) };
+    fn write(&mut self, offset: u8, word: u32) {
+        WRITES.fetch_add(1, Ordering::Relaxed);
         // SAFETY: a write can affect memory only by making a device access memory. The users of this module pass to
         // devices only addresses of the DMA pool and of local APICs.
-        unsafe { data.write(value) };
+        self.with_register(offset, |data| unsafe { data.write(word) });
+    }
+}
+
+/// The configuration space of a device for virtio-drivers. That crate sizes a BAR again for each structure of
+/// registers. So its accesses to the BARs go to the copy `bars`. Its writes to other registers are ignored: it would only
+/// turn off the decoding of addresses during the sizing.
+#[derive(Debug)]
+pub(crate) struct SpaceOfKnownBars {
+    bars: Bars,
+}
+
+impl ConfigurationAccess for SpaceOfKnownBars {
+    fn read_word(&self, function: DeviceFunction, register: u8) -> u32 {
+        self.bars.read(register).unwrap_or_else(|| Space(function).read(register))
+    }
+
+    fn write_word(&mut self, _: DeviceFunction, register: u8, value: u32) {
+        self.bars.write(register, value);
     }
 
     unsafe fn unsafe_clone(&self) -> Self {
-        Self
+        Self { bars: self.bars }
     }
-}
-
-/// Returns access to the configuration space of all devices on all PCI buses.
-pub(crate) fn root() -> Root {
-    PciRoot::new(ConfigurationPorts)
 }
 
 /// Returns all functions of all devices, bus by bus. On each bus the functions are in the order of their numbers.
@@ -82,14 +101,27 @@ pub(crate) fn root() -> Root {
 /// The first call tries all 256 buses. Following the bridges from bus 0 is not enough, because a computer may have more
 /// than one root bus. The numbers of the root buses are only in the firmware's byte code (AML), which the kernel does
 /// not interpret.
-pub(crate) fn functions(root: &Root) -> Vec<(DeviceFunction, DeviceFunctionInfo)> {
+pub(crate) fn functions() -> &'static [(DeviceFunction, DeviceFunctionInfo)] {
     static FOUND: Once<Vec<(DeviceFunction, DeviceFunctionInfo)>> = Once::new();
-    FOUND.call_once(|| (0..=u8::MAX).flat_map(|bus| root.enumerate_bus(bus)).collect()).clone()
+    let root = PciRoot::new(SpaceOfKnownBars { bars: Bars::default() });
+    let used = (0..=u8::MAX).filter(|&bus| has_devices(bus));
+    FOUND.call_once(|| used.flat_map(|bus| root.enumerate_bus(bus)).collect())
+}
+
+/// Whether there is any device on a bus. virtio-drivers would read a word for each of the 256 functions that a bus can
+/// have. This function reads one for each of the 32 devices, because every device has a function 0. The difference is
+/// 57,000 reads, each of which takes a virtual machine about a microsecond.
+fn has_devices(bus: u8) -> bool {
+    /// The number of devices that a bus can have.
+    const DEVICES: u8 = 32;
+    /// The first word of the configuration space of a device that does not exist.
+    const ABSENT: u32 = u32::MAX;
+    (0..DEVICES).any(|device| Space(DeviceFunction { bus, device, function: 0 }).read(0) != ABSENT)
 }
 
 /// Returns a function that reads words of a device's configuration space.
 pub(crate) fn configuration(function: DeviceFunction) -> impl Fn(u8) -> u32 {
-    move |register| ConfigurationPorts.read_word(function, register)
+    move |register| Space(function).read(register)
 }
 
 /// A range of mapped registers of a device. The mapping is permanent.
@@ -163,43 +195,11 @@ impl Registers {
     }
 }
 
-/// The number of BARs of a function.
-const BARS: u8 = 6;
-
 /// The largest number of BARs that can be mapped. A virtio device has two, so this is enough for 32 virtio devices.
 const MAX_MAPPED: usize = 64;
 
 /// The BARs that have been mapped.
 static MAPPED: InterruptMutex<heapless::Vec<Registers, MAX_MAPPED>> = InterruptMutex::new(heapless::Vec::new());
-
-/// Maps a BAR. If the BAR is mapped already, returns the existing mapping.
-///
-/// # Errors
-/// If the device has no such BAR, or if the BAR describes I/O ports or has no valid address. Also if the BAR cannot be
-/// mapped, because memory is exhausted or too many BARs have been mapped.
-pub(crate) fn map_bar(root: &mut Root, function: DeviceFunction, index: u8) -> Result<Registers, PciError> {
-    // A capability may contain any number. `bar_info` would compute the address of another register from it.
-    if index >= BARS {
-        return Err(PciError::NoRegisters);
-    }
-    let bar = root.bar_info(function, index).ok().flatten().ok_or(PciError::NoRegisters)?;
-    let (address, bytes) = bar.memory_address_size().ok_or(PciError::Ports)?;
-    if address == 0 {
-        return Err(PciError::NoRegisters);
-    }
-    let physical = PhysAddr::try_new(address).map_err(|_| PciError::NoRegisters)?;
-    let bytes = usize::try_from(bytes).map_err(|_| PciError::NoRegisters)?;
-    if let Some(known) = mapped(physical, bytes) {
-        return Ok(known);
-    }
-    // This check comes first, because a mapping that is not recorded would be lost.
-    if MAPPED.lock().is_full() {
-        return Err(PciError::TooManyDevices);
-    }
-    let registers = Registers { physical, start: paging::map_device(physical, bytes)?, bytes };
-    MAPPED.lock().push(registers).map_err(|_| PciError::TooManyDevices)?;
-    Ok(registers)
-}
 
 /// Returns the registers of `bytes` bytes at a physical address, if they have been mapped.
 pub(crate) fn mapped(physical: PhysAddr, bytes: usize) -> Option<Registers> {
@@ -209,58 +209,85 @@ pub(crate) fn mapped(physical: PhysAddr, bytes: usize) -> Option<Registers> {
     })
 }
 
-/// Maps all memory BARs of a device.
-///
-/// # Errors
-/// In the same cases as [`map_bar`].
-pub(crate) fn map_bars(root: &mut Root, function: DeviceFunction) -> Result<(), PciError> {
-    let bars = root.bars(function).map_err(|_| PciError::NoRegisters)?;
-    for (index, bar) in (0..).zip(bars) {
-        if bar.as_ref().and_then(BarInfo::memory_address_size).is_some() {
-            map_bar(root, function, index)?;
-        }
-    }
-    Ok(())
-}
-
-/// Enables a device. From then on the device answers accesses to its registers, may access memory, and does not use its
-/// interrupt pin.
-pub(crate) fn enable(root: &mut Root, function: DeviceFunction) {
-    let (_, command) = root.get_status_command(function);
-    root.set_command(function, command | Command::MEMORY_SPACE | Command::BUS_MASTER | Command::INTERRUPT_DISABLE);
-}
-
-/// Sets the first entries of a device's MSI-X table, one for each of `cpus`. An entry makes the device raise the
-/// interrupt `vector` on the entry's CPU, with fixed delivery and edge trigger. If the messages of devices cannot reach
-/// this CPU, another CPU gets the interrupt. Returns the number of entries that were set. If there are more `cpus` than
-/// entries, all entries of the table are set.
-///
-/// # Errors
-/// If the device has no MSI-X table, or if the table is not in the device's memory BARs or cannot be mapped. Also if
-/// the device's interrupt messages cannot reach any CPU.
-pub(crate) fn route_messages(
-    root: &mut Root,
+/// A device that is enabled: it answers accesses to its registers, may access memory, and does not use its interrupt
+/// pin.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Device {
     function: DeviceFunction,
-    vector: Vector,
-    cpus: &[CpuId],
-) -> Result<u16, PciError> {
-    let read = configuration(function);
-    let table = MessageTable::find(&read).ok_or(PciError::NoMessages)?;
-    let bar = map_bar(root, function, table.bar)?;
-    let mut set = 0;
-    for (&cpu, number) in cpus.iter().zip(0..table.entries) {
-        let apic_id = u32::from(apic::device_target(cpu).ok_or(PciError::NoSuchCpu)?);
-        let entry = table.entry(number, bar.bytes).and_then(|range| bar.range(range)).ok_or(PciError::NoRegisters)?;
-        // The four words of the entry: lower half of the address, upper half, data, and control (bit 0 masks the
-        // entry).
-        for (offset, word) in [(0, MESSAGE_ADDRESS | apic_id << 12), (4, 0), (8, u32::from(vector.0)), (12, 0)] {
-            // SAFETY: the address is that of the local APIC of a CPU that is up. So a write of the device to this
-            // address only raises an interrupt, and the vector of that interrupt has a handler.
-            unsafe { entry.write(offset, word) };
-        }
-        set = number + 1;
+    bars: Bars,
+}
+
+impl Device {
+    /// Enables a device, and finds out where its registers are. Called once for each device, before anything accesses
+    /// its registers. Under QEMU this takes milliseconds, because the memory map of every CPU is rebuilt.
+    pub(crate) fn enable(function: DeviceFunction) -> Self {
+        let set = Command::MEMORY_SPACE | Command::BUS_MASTER | Command::INTERRUPT_DISABLE;
+        Self { function, bars: Bars::size(&mut Space(function), set.bits()) }
     }
-    let control = read(table.control);
-    ConfigurationPorts.write_word(function, table.control, control & !MSIX_MASK_ALL | MSIX_ENABLE);
-    Ok(set)
+
+    /// Returns the address of the device on the bus.
+    pub(crate) fn function(&self) -> DeviceFunction {
+        self.function
+    }
+
+    /// Maps a BAR. If the BAR is mapped already, returns the existing mapping.
+    ///
+    /// # Errors
+    /// If the device has no such BAR, or if the BAR describes I/O ports or has no valid address. Also if the BAR cannot
+    /// be mapped, because memory is exhausted or too many BARs have been mapped.
+    pub(crate) fn map(&self, number: u8) -> Result<Registers, PciError> {
+        let (address, bytes) = match self.bars.get(number) {
+            Bar::Missing | Bar::Memory { address: 0, .. } => return Err(PciError::NoRegisters),
+            Bar::Ports => return Err(PciError::Ports),
+            Bar::Memory { address, bytes } => (address, bytes),
+        };
+        let physical = PhysAddr::try_new(address).map_err(|_| PciError::NoRegisters)?;
+        let bytes = usize::try_from(bytes).map_err(|_| PciError::NoRegisters)?;
+        if let Some(known) = mapped(physical, bytes) {
+            return Ok(known);
+        }
+        // This check comes first, because a mapping that is not recorded would be lost.
+        if MAPPED.lock().is_full() {
+            return Err(PciError::TooManyDevices);
+        }
+        let registers = Registers { physical, start: paging::map_device(physical, bytes)?, bytes };
+        MAPPED.lock().push(registers).map_err(|_| PciError::TooManyDevices)?;
+        Ok(registers)
+    }
+
+    /// Returns access to the configuration space for virtio-drivers, which may not write to it.
+    pub(crate) fn root(&self) -> PciRoot<SpaceOfKnownBars> {
+        PciRoot::new(SpaceOfKnownBars { bars: self.bars })
+    }
+
+    /// Sets the first entries of the device's MSI-X table, one for each of `cpus`. An entry makes the device raise the
+    /// interrupt `vector` on the entry's CPU, with fixed delivery and edge trigger. If the messages of devices cannot reach
+    /// this CPU, another CPU gets the interrupt. Returns the number of entries that were set. If there are more `cpus` than
+    /// entries, all entries of the table are set.
+    ///
+    /// # Errors
+    /// If the device has no MSI-X table, or if the table is not in the device's memory BARs or cannot be mapped. Also if
+    /// the device's interrupt messages cannot reach any CPU.
+    pub(crate) fn route_messages(&self, vector: Vector, cpus: &[CpuId]) -> Result<u16, PciError> {
+        let read = configuration(self.function);
+        let table = MessageTable::find(&read).ok_or(PciError::NoMessages)?;
+        let bar = self.map(table.bar)?;
+        let mut set = 0;
+        for (&cpu, number) in cpus.iter().zip(0..table.entries) {
+            let apic_id = u32::from(apic::device_target(cpu).ok_or(PciError::NoSuchCpu)?);
+            let entry =
+                table.entry(number, bar.bytes).and_then(|range| bar.range(range)).ok_or(PciError::NoRegisters)?;
+            // The four words of the entry: lower half of the address, upper half, data, and control (bit 0 masks the
+            // entry).
+            for (offset, word) in [(0, MESSAGE_ADDRESS | apic_id << 12), (4, 0), (8, u32::from(vector.0)), (12, 0)] {
+                // SAFETY: the address is that of the local APIC of a CPU that is up. So a write of the device to this
+                // address only raises an interrupt, and the vector of that interrupt has a handler.
+                unsafe { entry.write(offset, word) };
+            }
+            set = number + 1;
+        }
+        let control = read(table.control);
+        Space(self.function).write(table.control, control & !MSIX_MASK_ALL | MSIX_ENABLE);
+        Ok(set)
+    }
 }

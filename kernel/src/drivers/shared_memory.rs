@@ -10,6 +10,7 @@ use core::slice;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use boot_protocol::{input_memory, memory_disk, observed_memory};
+use spin::Once;
 
 use crate::drivers::pci::{self, Registers};
 
@@ -48,14 +49,12 @@ fn purpose(memory: Registers) -> Option<Purpose> {
 /// Maps the memory of all `ivshmem-plain` devices, in the order of their bus addresses. Leaves out a device whose
 /// memory cannot be mapped, or has an unknown purpose.
 fn memories() -> impl Iterator<Item = (Registers, Purpose)> {
-    let mut root = pci::root();
-    let functions = pci::functions(&root).into_iter();
-    let devices =
-        functions.filter(|(_, information)| (information.vendor_id, information.device_id) == (VENDOR, DEVICE));
-    devices.filter_map(move |(function, _)| {
-        pci::enable(&mut root, function);
-        let memory = pci::map_bar(&mut root, function, MEMORY_BAR).inspect_err(|error| {
-            log::error!("shared memory {function}: {error}");
+    static DEVICES: Once<Vec<pci::Device>> = Once::new();
+    let all = pci::functions().iter().filter(|(_, info)| (info.vendor_id, info.device_id) == (VENDOR, DEVICE));
+    let devices = DEVICES.call_once(|| all.map(|&(function, _)| pci::Device::enable(function)).collect());
+    devices.iter().filter_map(|device| {
+        let memory = device.map(MEMORY_BAR).inspect_err(|error| {
+            log::error!("shared memory {}: {error}", device.function());
         });
         memory.ok().and_then(|memory| Some((memory, purpose(memory)?)))
     })

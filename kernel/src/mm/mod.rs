@@ -6,6 +6,7 @@ mod address;
 pub(crate) mod dma;
 pub(crate) mod emulated_tlb;
 mod error;
+mod former_use;
 pub(crate) mod frame;
 pub(crate) mod heap;
 pub(crate) mod layout;
@@ -28,7 +29,7 @@ pub use usage::Usage;
 
 pub(crate) use address::{PAGE_SIZE, PHYSICAL_MAP_BYTES, PHYSICAL_OFFSET, PhysAddr, VirtAddr, physical_to_virtual};
 pub use error::OutOfMemory;
-pub(crate) use frame::FormerUse;
+pub(crate) use former_use::FormerUse;
 
 /// Sets up memory management: first the frames below 4 GiB, then the kernel's own page tables. The frames above 4 GiB
 /// come last, because only the kernel's own page tables map them.

@@ -15,6 +15,7 @@ use crate::cpu::cpus::ENTRANCE;
 use crate::cpu::percpu;
 use crate::diagnostics::snapshot;
 use crate::drivers::console;
+use crate::drivers::pci;
 use crate::drivers::virtio::{self, BlockDevice};
 use crate::mm::{self, OutOfMemory, frame, heap, shared_lock, stack, tlb};
 use crate::traps::divert;
@@ -123,6 +124,11 @@ pub fn with_console_locked<R>(body: impl FnOnce() -> R) -> R {
 /// Whether output goes to the virtio console.
 pub fn uses_virtio() -> bool {
     console::uses_virtio()
+}
+
+/// Returns how many words of the configuration spaces of PCI devices were read, and how many were written.
+pub fn configuration_accesses() -> (u32, u32) {
+    pci::configuration_accesses()
 }
 
 /// Returns the number of buffers of the disk with this index that the driver never uses again, because the device is

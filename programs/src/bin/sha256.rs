@@ -17,7 +17,6 @@
 
 extern crate alloc;
 
-use alloc::sync::Arc;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -26,7 +25,7 @@ use kernel::disk::{Disk, DiskAccess, DiskError, disks};
 use kernel::gmp_sched::goroutine::{Goroutine, WaitReason};
 use kernel::gmp_sched::park::{park, ready};
 use kernel::percpu;
-use kernel::platform::{Kernel, now, scheduler};
+use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
 use programs::progress::Progress;

@@ -14,7 +14,6 @@ use kernel::gmp_sched::device_signals::Signal;
 use kernel::gmp_sched::goroutine::GoroutineId;
 use kernel::gmp_sched::platform::Pinned;
 use kernel::gmp_sched::scheduler::Scheduler;
-use kernel::gmp_sched::time::Instant;
 use kernel::gmp_sched::trace::{Event, EventKind};
 use kernel::percpu;
 use kernel::pit;

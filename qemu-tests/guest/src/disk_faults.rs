@@ -141,6 +141,23 @@ fn late_write_is_submitted_again_after_a_reset() {
 }
 guest_test!(late_write_is_submitted_again_after_a_reset, hidden);
 
+/// The disk works on a few requests at a time, so the last ones of those in flight are answered long after the time
+/// limit. All of them succeed, because the disk answers others meanwhile.
+fn slow_disk_that_answers_is_not_reset() {
+    const LIMIT: Duration = Duration::from_secs(1);
+    let disk = &disks()[0];
+    let (requests, _) = disk.requests();
+    for way in WAYS {
+        let start = clock::now();
+        let read = move || way(disk).read_at(0, &mut [0; 512]);
+        let readers: Vec<_> = (0..requests).map(|_| go(read)).collect();
+        readers.into_iter().for_each(|reader| assert_eq!(reader.join().unwrap(), Ok(512)));
+        let took = clock::now() - start;
+        assert!(took > LIMIT.as_nanos() as u64 * 2, "{requests} requests took only {took} ns");
+    }
+}
+guest_test!(slow_disk_that_answers_is_not_reset, hidden);
+
 /// QEMU reports an error for all requests of one kind, except that reads, writes and discards fail only if they include
 /// the sector [`BAD`]. The neighbours of this sector do not change, and no sector stays locked.
 fn failed_requests_change_nothing_else() {

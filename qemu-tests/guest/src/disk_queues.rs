@@ -1,7 +1,6 @@
 //! Tests of the queues of a disk. `tests/disk/queues.rs` on the host runs these tests, with different numbers of
 //! queues.
 
-use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use kernel::args;

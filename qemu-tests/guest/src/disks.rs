@@ -419,6 +419,18 @@ fn lost_request_times_out_while_others_are_answered() {
 }
 guest_test!(lost_request_times_out_while_others_are_answered, hidden);
 
+/// The device ends within a block.
+fn whole_length_of_each_disk_can_be_read() {
+    for disk in disks() {
+        println!("{} bytes", disk.len_bytes());
+        let length = disk.len_bytes() as usize;
+        assert_eq!(disk.read_at(0, &mut vec![0; length + 1]), Ok(length));
+        assert_eq!(disk.read_at(disk.len_bytes() - 1, &mut [0; 2]), Ok(1));
+        assert_eq!(disk.read_at(disk.len_bytes(), &mut [0; 2]), Ok(0));
+    }
+}
+guest_test!(whole_length_of_each_disk_can_be_read, hidden);
+
 /// The host unplugs the second disk while Gs read from both disks. The reads that wait for the second disk at that time
 /// fail after the driver's time limit. Later reads from the second disk fail at once. The first disk still works.
 fn unplugged_disk_fails_every_request() {

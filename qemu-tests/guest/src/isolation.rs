@@ -289,14 +289,14 @@ guest_test!(
     texts = &["panic on CPU 0", "a handler dies"]
 );
 
-fn panic_in_the_scheduler_ends_the_machine() {
+fn panic_in_a_commit_ends_the_program() {
     let _ = go(|| gmp_sched::park::park::<Kernel>(WaitReason::Parked, |_, _| panic!("a commit dies"))).join();
 }
 guest_test!(
-    panic_in_the_scheduler_ends_the_machine,
+    panic_in_a_commit_ends_the_program,
     options = &["panic=isolate"],
-    status = 101,
-    texts = &["panic on CPU", "a commit dies"]
+    status = 2,
+    texts = &["panic in the commit of the park of goroutine", "a commit dies"]
 );
 
 fn panic_in_a_system_call_ends_the_machine() {

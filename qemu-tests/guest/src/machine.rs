@@ -388,3 +388,17 @@ mod processor {
         unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const mxcsr) };
     }
 }
+
+guest_test!(devices_are_found_and_enabled_with_few_accesses, smp = &[1, 8]);
+/// Each access to the configuration space of a device leaves the virtual machine. Some of the writes also rebuild the
+/// memory map of every CPU. So boot with many devices or CPUs takes long if there are many.
+fn devices_are_found_and_enabled_with_few_accesses() {
+    /// One word for each of 32 devices on each of 256 buses.
+    const SEARCH: u32 = 256 * 32;
+    /// The console and the source of random numbers.
+    const DEVICES: u32 = 2;
+    let (reads, writes) = internals::configuration_accesses();
+    assert!(reads < SEARCH + 256 + DEVICES * 300, "{reads} reads");
+    // The command register twice, each of six BARs twice, and the control word of MSI-X.
+    assert!((1..=DEVICES * (2 + 2 * 6 + 1)).contains(&writes), "{writes} writes");
+}

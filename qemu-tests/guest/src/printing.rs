@@ -1,6 +1,5 @@
 //! Tests in which many Gs print at the same time, or in which the console is not read.
 
-use alloc::sync::Arc;
 use core::array;
 use core::fmt;
 use core::hint::spin_loop;

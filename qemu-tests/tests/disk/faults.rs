@@ -57,6 +57,15 @@ fn late_write_is_submitted_again_after_a_reset() {
     }
 }
 
+#[test]
+fn slow_disk_that_answers_is_not_reset() {
+    let disks = filled(["slow"]);
+    let options = ["--icount", "--kernel-option=disk_access_us=100000", "--kernel-option=disk_timeout_s=1"];
+    for cpus in ["--smp=1", "--smp=2"] {
+        disks.check_guest("disk_faults::slow_disk_that_answers_is_not_reset", &[&options[..], &[cpus]].concat());
+    }
+}
+
 /// A wrong value of the option is refused before the program starts. The message lists the faults.
 #[test]
 fn wrong_fault_is_refused() {

@@ -70,6 +70,18 @@ fn all_lengths_on_eight_cpus() {
     all_lengths("8");
 }
 
+/// One disk is announced by `boot`, with its length, and the other one is not. Both have blocks of 4,096 bytes, and their
+/// length is not a multiple of that.
+#[test]
+fn whole_length_of_a_disk_that_ends_within_a_block_can_be_read() {
+    let disks = Disks::new(Firmware::Pvh, [("", 1_000_003)]);
+    let odd = odd_disk(&disks, 1_000_003, "num-queues=1");
+    let mut options: Vec<&str> = odd.iter().map(String::as_str).collect();
+    options.extend(["--qemu-arg=-global", "--qemu-arg=virtio-blk-device.physical_block_size=4096"]);
+    options.extend(["--qemu-arg=-global", "--qemu-arg=virtio-blk-device.logical_block_size=4096"]);
+    disks.check_guest("disks::whole_length_of_each_disk_can_be_read", &options);
+}
+
 #[test]
 fn all_lengths_on_the_host() {
     let disks = Disks::new(Firmware::Pvh, LENGTHS.map(|length| ("", length)));
@@ -136,6 +148,14 @@ fn cursor_ends_where_the_disk_ends() {
 fn limit_of_a_cursor_ends_its_calls() {
     let options = ["--icount", "--disk-rw", "--kernel-option=disk_access_us=1000"];
     Disks::new(Firmware::Pvh, [("", 2_000)]).check_guest("disk_cursors::limit_of_a_cursor_ends_its_calls", &options);
+}
+
+#[test]
+fn requests_without_memory_are_errors() {
+    let disks = Disks::new(Firmware::Pvh, [("", 100_000)]);
+    for cpus in ["--smp=1", "--smp=2"] {
+        disks.check_guest("no_memory::disk_requests_without_memory_are_errors", &["--disk-rw", cpus]);
+    }
 }
 
 #[test]

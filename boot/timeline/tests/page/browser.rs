@@ -114,7 +114,7 @@ impl Browser {
     /// Opens the page in this file, at this fragment of its address, and waits until it is loaded.
     pub(crate) fn open(&mut self, page: &Path, fragment: &str) -> Result<(), Failed> {
         // The browser does not load the same page again if only the fragment differs, so another page comes first.
-        for address in ["about:blank".to_owned(), format!("file://{}#{fragment}", page.display())] {
+        for address in ["about:blank".to_owned(), format!("file://{}#{fragment}", in_address(page))] {
             self.events.clear();
             self.call("Page.navigate", json!({ "url": address }))?;
             while !self.events.iter().any(|event| event["method"] == "Page.loadEventFired") {
@@ -236,4 +236,12 @@ fn from_base64(text: &str) -> Vec<u8> {
         word.to_be_bytes().into_iter().skip(1).take(chunk.len() - 1)
     });
     bytes.collect()
+}
+
+/// Returns a path as it is written in an address: with a percent sign and two digits for each byte that may have a
+/// meaning there.
+fn in_address(path: &Path) -> String {
+    let bytes = path.as_os_str().as_encoded_bytes().iter();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
+    bytes.map(|&byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }

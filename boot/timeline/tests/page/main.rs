@@ -67,7 +67,8 @@ fn main() -> ExitCode {
 
 /// Writes the page of a trace. The page is deleted with the directory.
 fn page_of(trace: &Trace) -> Result<(TempDir, PathBuf), Failed> {
-    let directory = tempfile::tempdir()?;
+    // The address of a file with such a name has escapes.
+    let directory = tempfile::Builder::new().prefix("a %41#b?,{c}").tempdir()?;
     let [_, page] = timeline::write(trace, &directory.path().join("run"))?;
     Ok((directory, page))
 }

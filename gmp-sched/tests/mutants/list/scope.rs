@@ -91,9 +91,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "library/sync/wait_group.rs",
         "a group still counts a G whose spawn panics",
         "        let done = OnDrop(move || group.done());
-        let spawned = crate::lifecycle::spawn::try_go::<Plat, _, _>(move || {
+        let spawned = try_go_for::<Plat, F, _, _>(move || {
             let (body, _done) = (body, done);",
-        "        let spawned = crate::lifecycle::spawn::try_go::<Plat, _, _>(move || {
+        "        let spawned = try_go_for::<Plat, F, _, _>(move || {
             let _done = OnDrop(move || group.done());",
         Test("threads/unwinding", "group_whose_spawn"),
     ),
@@ -101,10 +101,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "library/sync/error_group.rs",
         "a group keeps the permit of a G whose spawn panics",
         "        let end = End(Arc::clone(&self.shared));
-        let spawned = try_go::<Plat, _, _>(move || {
+        let spawned = try_go_for::<Plat, F, _, _>(move || {
             let (body, end) = (body, end);",
         "        let shared = Arc::clone(&self.shared);
-        let spawned = try_go::<Plat, _, _>(move || {
+        let spawned = try_go_for::<Plat, F, _, _>(move || {
             let end = End(shared);",
         Test("threads/unwinding", "error_group"),
     ),

@@ -147,6 +147,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("sync::refused_writer_is_not_seen_by_readers"),
     ),
     mutant(
+        "library/sync/rwlock/mod.rs",
+        "a reader is refused by a writer that is being refused",
+        "        let _waiting = self.waiting.lock();
+        self.readers.is_closed()",
+        "        self.readers.is_closed()",
+        Model("sync::reader_and_writer_that_try_are_not_both_refused"),
+    ),
+    mutant(
         "library/sync/wait_group.rs",
         "an addition that is refused is seen before it is undone",
         "                Self::check_add(before, count);",

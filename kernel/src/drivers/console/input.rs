@@ -3,6 +3,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use boot_protocol::input::Input;
 use gmp_sched::cancel::ContextError;
 use gmp_sched::device_signals::Signal;
 
@@ -35,20 +36,20 @@ fn request() {
     }
 }
 
-/// Returns the next byte of the input, if one has been received. [`END_OF_INPUT`](boot_protocol::console::END_OF_INPUT)
-/// is returned like any other byte. Callable from everywhere except handlers of non-maskable interrupts.
-pub fn try_read() -> Option<u8> {
+/// Returns the next byte of the input, if one has been received. After the end of the input, each call returns the end.
+/// Callable from everywhere except handlers of non-maskable interrupts.
+pub fn try_read() -> Option<Input> {
     request();
     loop {
-        let byte = received::take();
+        let input = received::take();
         let is_paused = received::is_paused();
         if is_paused {
             with_port(received::receive);
         }
         // If the input was paused, `receive` may just have put bytes into the ring, and no interrupt reports these
         // bytes. So the ring is checked again before `None` is returned.
-        if byte.is_some() || !is_paused {
-            return byte;
+        if input.is_some() || !is_paused {
+            return input;
         }
     }
 }
@@ -61,20 +62,20 @@ pub(super) fn touch_stack_ahead() {
     stack::touch_pages_ahead(PAGES);
 }
 
-/// Waits for the next byte of the input, and returns it. [`END_OF_INPUT`](boot_protocol::console::END_OF_INPUT) is
-/// returned like any other byte. Only one G at a time may call this. Blocks the calling G, but not its M.
+/// Waits for the next byte or the end of the input, and returns it. Only one G at a time may call this. Blocks the
+/// calling G, but not its M.
 ///
 /// # Errors
 /// If the limit ends the wait. On the host, the function of the same name in `host/console/input.rs` takes the place of
 /// this function, and may return other errors, too.
 #[track_caller]
-pub(super) fn wait_for_byte(limit: &Limit<'_>) -> Result<u8, InputError> {
+pub(super) fn wait_for_input(limit: &Limit<'_>) -> Result<Input, InputError> {
     received::set_waker(wake_reader);
     loop {
-        if let Some(byte) = try_read() {
-            return Ok(byte);
+        if let Some(input) = try_read() {
+            return Ok(input);
         }
-        // If a byte has come since `try_read` was called, the signal has been raised, so the wait ends at once.
+        // If input has come since `try_read` was called, the signal has been raised, so the wait ends at once.
         if !ARRIVED.wait_until(*limit) {
             return Err(limit.err().unwrap_or(ContextError::DeadlineExceeded).into());
         }

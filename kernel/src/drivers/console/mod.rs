@@ -74,6 +74,7 @@ use core::time::Duration;
 
 pub use boot_protocol::console::SincePowerOn;
 use boot_protocol::console::{BEGIN, Stream};
+pub use boot_protocol::input::Input;
 
 pub(crate) use self::bulk::{is_in_use as uses_virtio, start as start_virtio};
 pub(crate) use self::emergency::Emergency;

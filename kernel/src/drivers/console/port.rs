@@ -7,6 +7,7 @@
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
+use boot_protocol::input::Decoder;
 use spin::Once;
 use uart_16550::backend::PioBackend;
 use uart_16550::spec::registers::{IER, LSR};
@@ -56,6 +57,8 @@ pub(super) const fn config() -> Config {
 #[derive(Debug)]
 pub(super) struct Port {
     pub(super) uart: Uart,
+    /// Decodes what the port receives.
+    pub(super) input: Decoder,
     /// The causes for which the port interrupts at present.
     enabled: IER,
     /// Whether the port pretends to accept no bytes. Set by tests.
@@ -65,7 +68,7 @@ pub(super) struct Port {
 impl Port {
     /// Makes the port without setting it up: see [`init`](Self::init).
     pub(super) const fn new() -> Self {
-        Self { uart: uart(), enabled: IER::empty(), is_stalled: false }
+        Self { uart: uart(), input: Decoder::new(), enabled: IER::empty(), is_stalled: false }
     }
 
     pub(super) fn init(&mut self) {

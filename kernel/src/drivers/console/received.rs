@@ -1,12 +1,12 @@
 //! Received bytes. The port's interrupt moves them into a ring. If the input comes from [memory](super::timed), a timer
 //! moves them instead.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use boot_protocol::console::INSPECT_KEY;
+use boot_protocol::input::{Input, Received};
 use spin::Once;
 
-use super::port::Uart;
+use super::port::Port;
 use super::ring::Ring;
 use crate::cpu::sync::InterruptMutex;
 
@@ -14,6 +14,12 @@ use crate::cpu::sync::InterruptMutex;
 /// [`TAKE`].
 static RING: Ring<4096> = Ring::new();
 static TAKE: InterruptMutex<()> = InterruptMutex::new(());
+/// How the input has ended: one of the values of [`GOES_ON`], [`ENDED`] and [`FAILED`]. What is received after the end is
+/// dropped. Changed under the console's lock.
+static END: AtomicU8 = AtomicU8::new(GOES_ON);
+const GOES_ON: u8 = 0;
+const ENDED: u8 = 1;
+const FAILED: u8 = 2;
 /// Whether input can be received, which is so if the port's interrupt reaches a CPU.
 static IS_ENABLED: AtomicBool = AtomicBool::new(false);
 /// Whether input is paused. Input is paused when the ring is full: the port does not interrupt for received bytes, and
@@ -25,8 +31,6 @@ static WAKER: Once<fn()> = Once::new();
 static INSPECTOR: Once<fn()> = Once::new();
 /// Whether the inspection key was pressed and no report has begun since then.
 static IS_INSPECTION_WANTED: AtomicBool = AtomicBool::new(false);
-/// Whether the last received byte was the inspection key.
-static WAS_KEY: AtomicBool = AtomicBool::new(false);
 
 /// Enables input. From then on, pressing the inspection key calls `inspect`, which prints a report of what the kernel
 /// is doing. The call is made on the interrupt stack.
@@ -58,13 +62,22 @@ pub(super) fn set_waker(waker: fn()) {
     WAKER.call_once(|| waker);
 }
 
-/// Takes a byte out of the ring, if there is one.
-pub(super) fn take() -> Option<u8> {
+/// Takes a byte out of the ring, if there is one. Returns the end of the input if the ring is empty and the input has
+/// ended.
+pub(super) fn take() -> Option<Input> {
     let _take = TAKE.lock();
+    // Ordering: Acquire; partner: the Release store in `accept`. So if the input has ended, all its bytes are in the
+    // ring.
+    let end = END.load(Ordering::Acquire);
     let mut byte = [0];
     let count = RING.peek(&mut byte);
     RING.skip(count);
-    (count == 1).then_some(byte[0])
+    match (count, end) {
+        (1, _) => Some(Input::Byte(byte[0])),
+        (_, ENDED) => Some(Input::End),
+        (_, FAILED) => Some(Input::Failed),
+        _ => None,
+    }
 }
 
 /// Starts the report if [`receive`] has found the inspection key, and wakes the reader. The handler of the port's
@@ -85,26 +98,32 @@ pub(super) fn room() -> usize {
     RING.room()
 }
 
-/// Puts a received byte into the ring, which has room for it. The inspection key is not put into the ring, but requests
-/// a report. A newline or carriage return directly after the key is dropped. The caller holds the console's lock.
-pub(super) fn accept(byte: u8) {
-    let follows_key = WAS_KEY.swap(byte == INSPECT_KEY, Ordering::Relaxed);
-    if byte == INSPECT_KEY {
-        IS_INSPECTION_WANTED.store(true, Ordering::Relaxed);
-    } else if !(follows_key && matches!(byte, b'\n' | b'\r')) {
-        RING.put(&[byte]);
+/// Puts a received byte into the ring, which has room for it, or records the end of the input. The inspection key
+/// requests a report, also after the end. The caller holds the console's lock.
+pub(super) fn accept(received: Received) {
+    let input = match received {
+        Received::Inspect => return IS_INSPECTION_WANTED.store(true, Ordering::Relaxed),
+        Received::Input(input) => input,
+    };
+    if END.load(Ordering::Relaxed) == GOES_ON {
+        // Ordering: Release; partner: the Acquire load in `take`.
+        match input {
+            Input::Byte(byte) => RING.put(&[byte]),
+            Input::End => END.store(ENDED, Ordering::Release),
+            Input::Failed => END.store(FAILED, Ordering::Release),
+        }
     }
 }
 
 /// Moves received bytes from the port into the ring. Pauses the input if the ring becomes full, and otherwise ends a
 /// pause. The caller holds the console's lock.
-pub(super) fn receive(uart: &mut Uart) {
+pub(super) fn receive(port: &mut Port) {
     while RING.room() > 0 {
-        let Ok(byte) = uart.try_receive_byte() else {
+        let Ok(byte) = port.uart.try_receive_byte() else {
             IS_PAUSED.store(false, Ordering::Relaxed);
             return;
         };
-        accept(byte);
+        port.input.decode(byte).into_iter().for_each(accept);
     }
     IS_PAUSED.store(true, Ordering::Relaxed);
 }

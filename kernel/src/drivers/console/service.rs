@@ -52,7 +52,7 @@ fn interrupt() {
         // Disable all causes of the interrupt, as the head of `port.rs` explains. `locked` enables the required ones
         // again before it releases the lock.
         console.port.set_interrupts(IER::empty());
-        received::receive(&mut console.port.uart);
+        received::receive(&mut console.port);
         console.send(BURST);
     });
     received::notify();

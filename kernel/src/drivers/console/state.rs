@@ -12,7 +12,7 @@ use x86_64::instructions::interrupts::without_interrupts;
 
 use super::bulk::{self, Bulk, CHUNK, Flight};
 use super::lost::{self, Lost};
-use super::port::{Port, RING, RING_BYTES, Uart};
+use super::port::{Port, RING, RING_BYTES};
 use super::received;
 use crate::cpu::percpu::{self, CpuId};
 use crate::cpu::sync::{InterruptMutex, InterruptMutexGuard, wait_while};
@@ -278,9 +278,9 @@ pub(super) fn wait_for_room() {
     ROOM.wait();
 }
 
-/// Calls `body` with the port's registers, under the console's lock.
-pub(super) fn with_port<R>(body: impl FnOnce(&mut Uart) -> R) -> R {
-    locked(|console| body(&mut console.port.uart))
+/// Calls `body` with the port, under the console's lock.
+pub(super) fn with_port<R>(body: impl FnOnce(&mut Port) -> R) -> R {
+    locked(|console| body(&mut console.port))
 }
 
 /// A period during which the console's lock was held without interruption, or was free. If two calls of [`hold`] return

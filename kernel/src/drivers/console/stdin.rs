@@ -1,36 +1,21 @@
-//! Standard input for programs, line by line, on the machine and on the host. The module `host/console` includes this
+//! Standard input for programs, by lines or bytes, on the machine and on the host. The module `host/console` includes this
 //! file by its path.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use boot_protocol::console::END_OF_INPUT;
+use boot_protocol::input::Input;
 use gmp_sched::cancel::ContextError;
 use gmp_sched::platform::OutOfResources;
 use gmp_sched::sync::LimitedMutex as _;
 
-use super::input::{touch_stack_ahead, wait_for_byte};
+use super::input::{touch_stack_ahead, try_read, wait_for_input};
 use crate::platform::{Limit, Mutex};
 
-/// The input that was read, but not returned yet. The G that reads a line holds the lock, so that each G gets whole
-/// lines.
-static INPUT: Mutex<Input> = Mutex::new(Input { line: Vec::new(), has_ended: false });
-
-struct Input {
-    /// The beginning of the next line.
-    line: Vec<u8>,
-    /// Whether the input has ended. The byte [`END_OF_INPUT`], which is received once, marks the end of the input.
-    has_ended: bool,
-}
-
-impl Input {
-    /// Whether the next line has been received up to its end. This is so before the first byte is received if an
-    /// earlier call had no memory to return the line.
-    fn is_line_complete(&self) -> bool {
-        self.has_ended || self.line.ends_with(b"\n")
-    }
-}
+/// The beginning of the next line: what was read, but not returned yet. It may be a whole line if an earlier call had no
+/// memory to return it. The G that reads a line holds the lock, so that each G gets whole lines.
+static LINE: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 /// Appends `bytes` to `text`, and replaces invalid UTF-8. Returns how many bytes were appended. If there is no memory,
 /// nothing is appended.
@@ -54,9 +39,12 @@ pub const fn stdin() -> Stdin {
 }
 
 impl Stdin {
-    /// Reads the next line and appends it to `line`, with the newline at its end. A carriage return counts as a
-    /// newline. The last line of the input may be without a newline. Invalid UTF-8 is replaced. Returns how many bytes
+    /// Reads the next line and appends it to `line`, with the newline at its end. The last line of the input may be
+    /// without a newline. Invalid UTF-8 is replaced, and all other bytes are appended unchanged. Returns how many bytes
     /// were appended, which is 0 only at the end of the input.
+    ///
+    /// If the input comes from a terminal, some bytes are keys: a carriage return is a newline, and Ctrl-D ends the
+    /// input. Input from a pipe or file has no such bytes.
     ///
     /// Blocks the calling G until a whole line has been received. In the kernel, the M of the G is not blocked. If
     /// several Gs read, each gets whole lines. Which G gets the next line is not determined.
@@ -64,17 +52,15 @@ impl Stdin {
     /// # Errors
     ///
     /// If there is no memory for the line. On the host, also if no M can be created to run the other Gs during the
-    /// call. No input is lost in these cases: the next call continues the line.
+    /// call. No input is lost in these cases: the next call continues the line. Also if the input cannot be read, for
+    /// example because it is a folder.
     ///
     /// # Panics
     ///
     /// If the caller is not a G.
     #[track_caller]
-    pub fn read_line(&self, line: &mut String) -> Result<usize, OutOfResources> {
-        self.read_line_until(line, Limit::NONE).map_err(|error| match error {
-            InputError::OutOfResources => OutOfResources,
-            InputError::Limit(_) => unreachable!("a wait without a limit is not ended by one"),
-        })
+    pub fn read_line(&self, line: &mut String) -> Result<usize, InputError> {
+        self.read_line_until(line, Limit::NONE)
     }
 
     /// Like [`read_line`](Self::read_line), but waits no longer than `limit`. If the limit ends the wait, the part of
@@ -92,24 +78,61 @@ impl Stdin {
     pub fn read_line_until<'l>(&self, line: &mut String, limit: impl Into<Limit<'l>>) -> Result<usize, InputError> {
         let limit = limit.into();
         touch_stack_ahead();
-        let mut input = INPUT.lock_until(limit)?;
-        while !input.is_line_complete() {
+        let mut next = LINE.lock_until(limit)?;
+        while !next.ends_with(b"\n") {
             // The memory is allocated before the byte is taken, so that no input is lost if there is none. A panic for
             // lack of memory would leave the lock held if it ended only this G.
-            input.line.try_reserve(1).map_err(|_| OutOfResources)?;
-            match wait_for_byte(&limit)? {
-                END_OF_INPUT => input.has_ended = true,
-                b'\n' | b'\r' => input.line.push(b'\n'),
-                byte => input.line.push(byte),
+            next.try_reserve(1).map_err(|_| OutOfResources)?;
+            match wait_for_input(&limit)? {
+                Input::Byte(byte) => next.push(byte),
+                Input::Failed if next.is_empty() => return Err(InputError::Unreadable),
+                Input::End | Input::Failed => break,
             }
         }
-        let length = append_lossy(&input.line, line)?;
-        input.line = Vec::new();
+        let length = append_lossy(&next, line)?;
+        *next = Vec::new();
         Ok(length)
     }
 
-    /// Returns an iterator over the remaining lines of the input, without their newlines. The iterator ends at the end
-    /// of the input. A call of `next` returns an error, blocks and panics in the cases of
+    /// Reads bytes into `buffer`, exactly as they come, and returns their number. Waits only for the first byte: returns
+    /// fewer bytes than the buffer holds if no more have been received. Returns 0 only at the end of the input, or if
+    /// the buffer is empty. Blocks the calling G until a byte has been received.
+    ///
+    /// # Errors
+    ///
+    /// If the input cannot be read. On the host, also if no M can be created to run the other Gs during the call. No
+    /// input is lost.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G.
+    #[track_caller]
+    pub fn read(&self, buffer: &mut [u8]) -> Result<usize, InputError> {
+        touch_stack_ahead();
+        let mut line = LINE.lock();
+        let mut count = buffer.len().min(line.len());
+        buffer[..count].copy_from_slice(&line[..count]);
+        line.drain(..count);
+        if let [first, ..] = buffer
+            && count == 0
+        {
+            match wait_for_input(&Limit::NONE)? {
+                Input::Byte(byte) => *first = byte,
+                Input::End => return Ok(0),
+                Input::Failed => return Err(InputError::Unreadable),
+            }
+            count = 1;
+        }
+        for place in &mut buffer[count..] {
+            let Some(Input::Byte(byte)) = try_read() else { break };
+            *place = byte;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Returns an iterator over the remaining lines of the input, without the newline, or the carriage return and the
+    /// newline, at their ends. The iterator ends at the end of the input. A call of `next` returns an error, blocks and panics in the cases of
     /// [`read_line`](Self::read_line).
     #[must_use]
     pub fn lines(self) -> Lines {
@@ -117,7 +140,7 @@ impl Stdin {
     }
 }
 
-/// Why a line could not be read: [`Stdin::read_line_until`].
+/// Why the input could not be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InputError {
     /// There was no memory for the line. Or no M could be created to run the other Gs during the call. Or the context
@@ -125,6 +148,8 @@ pub enum InputError {
     OutOfResources,
     /// The limit (a deadline or a context) was over before a whole line had been received.
     Limit(ContextError),
+    /// The input cannot be read, for example because it is a folder. `boot` has printed the reason.
+    Unreadable,
 }
 
 impl fmt::Display for InputError {
@@ -132,6 +157,7 @@ impl fmt::Display for InputError {
         match self {
             Self::OutOfResources => OutOfResources.fmt(f),
             Self::Limit(error) => error.fmt(f),
+            Self::Unreadable => f.write_str("the input cannot be read"),
         }
     }
 }
@@ -155,7 +181,7 @@ impl From<ContextError> for InputError {
 pub struct Lines(Stdin);
 
 impl Iterator for Lines {
-    type Item = Result<String, OutOfResources>;
+    type Item = Result<String, InputError>;
 
     #[track_caller]
     fn next(&mut self) -> Option<Self::Item> {
@@ -165,6 +191,9 @@ impl Iterator for Lines {
             Ok(_) => {
                 if line.ends_with('\n') {
                     line.pop();
+                    if line.ends_with('\r') {
+                        line.pop();
+                    }
                 }
                 Some(Ok(line))
             }

@@ -8,13 +8,14 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use boot_protocol::input_memory::{AT, DATA, DATA_BYTES, DUE, ENTRY_WORDS, LENGTH};
+use boot_protocol::input::{Decoder, Input, Kind, Received};
+use boot_protocol::input_memory::{AT, DATA, DATA_BYTES, DUE, ENTRY_WORDS, KIND, LENGTH};
 use gmp_sched::time::Instant;
 use spin::Once;
 use x86_64::instructions::interrupts::without_interrupts;
 
 use super::received;
-use super::state::locked;
+use super::state::{Console, locked};
 use crate::cpu::percpu;
 use crate::drivers::shared_memory;
 use crate::sched::kthread;
@@ -66,7 +67,7 @@ pub(super) fn tick(now: u64) -> u64 {
     let next = now + INTERVAL;
     NEXT_CHECK.store(next, Ordering::Relaxed);
     if let Some(memory) = MEMORY.get()
-        && locked(|_| receive_due(memory, now))
+        && locked(|console| receive_due(console, memory, now))
     {
         received::notify();
     }
@@ -75,7 +76,7 @@ pub(super) fn tick(now: u64) -> u64 {
 
 /// Takes all due entries for which there is room, and adds their data to the received bytes. Returns whether there was
 /// such an entry. The caller holds the console's lock.
-fn receive_due(memory: &[AtomicU64], now: u64) -> bool {
+fn receive_due(console: &mut Console, memory: &[AtomicU64], now: u64) -> bool {
     let first = TAKEN.load(Ordering::Relaxed);
     let mut taken = first;
     while received::room() >= DATA_BYTES {
@@ -87,10 +88,20 @@ fn receive_due(memory: &[AtomicU64], now: u64) -> bool {
         }
         let length = entry[LENGTH].load(Ordering::Relaxed) as usize;
         let data = entry[DATA..].iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes());
-        data.take(length).for_each(received::accept);
+        receive(&mut console.port.input, Kind::from_word(entry[KIND].load(Ordering::Relaxed)), data.take(length));
         entry[AT].store(now, Ordering::Release);
         taken += 1;
     }
     TAKEN.store(taken, Ordering::Relaxed);
     taken != first
+}
+
+/// Adds an entry to the received bytes. The host writes the memory, so an entry of an unknown kind ends the input.
+fn receive(decoder: &mut Decoder, kind: Option<Kind>, data: impl Iterator<Item = u8>) {
+    match kind {
+        Some(Kind::Bytes) => data.for_each(|byte| received::accept(Received::Input(Input::Byte(byte)))),
+        Some(Kind::Keys) => data.filter_map(|key| decoder.press(key)).for_each(received::accept),
+        Some(Kind::End) => received::accept(Received::Input(Input::End)),
+        Some(Kind::Failed) | None => received::accept(Received::Input(Input::Failed)),
+    }
 }

@@ -57,16 +57,17 @@ impl Held {
         Ok(())
     }
 
-    /// Waits for the answer by calling `wait` repeatedly, and resets the device if it does not answer in time. A call
+    /// Waits for the answer by calling `wait` repeatedly, and resets the device if it is [silent](BlockDevice::check). A call
     /// of `wait` returns when the slot is woken or the given time has come; it may also return earlier. Returns `None`
     /// if the limit is over before the answer has arrived.
     fn wait(&mut self, limit: &Limit<'_>, wait: impl Fn(Instant)) -> Option<Result<(), Failure>> {
         let (device, queue) = (self.device, self.queue);
         let mut check = kthread::now() + device.time_limit;
+        let mut answered_before = None;
         let park = || {
             wait(check);
             if kthread::now() >= check {
-                check = device.check_age(queue);
+                check = device.check(queue, &mut answered_before);
             }
         };
         let (buffers, result) = self.slot().wait_for_answer(|| limit.err().is_some(), park)?;

@@ -11,7 +11,6 @@ use core::fmt;
 use core::hint::spin_loop;
 use core::sync::atomic::Ordering;
 
-use virtio_drivers::transport::pci::bus::DeviceFunction;
 use virtio_drivers::transport::{DeviceStatus, DeviceType, Transport as _};
 
 use super::queue::{Lane, Mailbox};
@@ -84,22 +83,17 @@ pub(crate) struct OutputPort {
 /// `SetupError::Missing` if there is no such device. Other errors if it cannot be used. If the error came after the
 /// driver had begun to negotiate the features, the device has been reset.
 pub(crate) fn open(cpu: CpuId, handler: fn(usize)) -> Result<OutputPort, OpenError> {
-    let mut root = pci::root();
-    let (function, mut transport) = setup::find(&mut root, DeviceType::Console, cpu, "virtio console", handler)?;
+    let mut transport = setup::find(DeviceType::Console, cpu, "virtio console", handler)?;
     let registers = transport.common();
-    set_up(&mut root, function, &mut transport).inspect_err(|_| transport::reset(registers))
+    set_up(&mut transport).inspect_err(|_| transport::reset(registers))
 }
 
 /// Negotiates the features, sets up the queues, and opens the port.
-fn set_up(
-    root: &mut pci::Root,
-    function: DeviceFunction,
-    transport: &mut MessageTransport,
-) -> Result<OutputPort, OpenError> {
+fn set_up(transport: &mut MessageTransport) -> Result<OutputPort, OpenError> {
     let status = setup::negotiate(transport, FEATURES)?;
-    let events = Mailbox::new(root, function, transport, CONTROL_IN)?;
-    let control = Lane::new(root, function, transport, CONTROL_OUT, 1)?;
-    let output = Lane::new(root, function, transport, OUTPUT, OUTPUT_PAGES)?;
+    let events = Mailbox::new(transport, CONTROL_IN)?;
+    let control = Lane::new(transport, CONTROL_OUT, 1)?;
+    let output = Lane::new(transport, OUTPUT, OUTPUT_PAGES)?;
     transport.set_status(status | DeviceStatus::DRIVER_OK);
 
     let port = OutputPort { output, control, events, registers: transport.common() };

@@ -36,6 +36,10 @@ const QUEUE_SHARE: usize = 4;
 /// The buffers of a device take at most 1/`MEMORY_SHARE` of the free memory.
 const MEMORY_SHARE: usize = 16;
 
+/// A request is lost, and not merely slow, if more requests than this have overtaken it after it had been in flight for
+/// the time limit.
+const MOST_OVERTAKING: usize = 1_000;
+
 /// A device that can be reset: see [`Device::reset`]. This trait hides the type of the device's transport.
 trait Resettable: Send {
     fn reset(
@@ -70,8 +74,7 @@ pub(crate) struct BlockDevice {
     sectors: SectorLocks,
     properties: Properties,
     request_bytes: usize,
-    /// How long a request may be in flight. If the device does not answer a request within this time, the device is
-    /// reset.
+    /// How long a request may be in flight while the device answers none. Then the device is reset.
     pub(super) time_limit: Duration,
 }
 
@@ -97,24 +100,22 @@ impl BlockDevice {
     /// If the device lacks or refuses something that the driver needs, or if there is no memory or no interrupt vector
     /// for the device. The device is then not used.
     pub(super) fn open(
-        root: &mut pci::Root,
         function: DeviceFunction,
         first_cpu: CpuId,
         handler: (fn(usize), usize),
         time_limit: Duration,
     ) -> Result<Self, SetupError> {
         transport::check(function)?;
-        pci::map_bars(root, function)?;
-        pci::enable(root, function);
+        let on_bus = pci::Device::enable(function);
         let vector = interrupts::allocate("virtio disk", handler.0, handler.1).map_err(|_| SetupError::NoVector)?;
-        let messages = pci::route_messages(root, function, vector, &targets(first_cpu))?;
-        let transport = transport::open(root, function, messages)?;
+        let messages = on_bus.route_messages(vector, &targets(first_cpu))?;
+        let transport = transport::open(&on_bus, messages)?;
         let (device, queues) = Device::open(transport, messages.into(), frame::free_frames() / MEMORY_SHARE)?;
         let queues = queues.into_iter().map(|queue| {
             if !device.transport().is_routed(queue.number()) {
                 return Err(SetupError::Refused);
             }
-            let doorbell = transport::doorbell(root, function, queue.number())?;
+            let doorbell = device.transport().doorbell(queue.number())?;
             Ok(RequestQueue::new(queue, doorbell))
         });
         Ok(Self::new(queues.collect::<Result<_, _>>()?, device, first_cpu, time_limit))
@@ -259,14 +260,24 @@ impl BlockDevice {
         }
     }
 
-    /// Resets the device if it has not answered a request of `queue` for too long. Returns the time of the next check.
-    pub(super) fn check_age(&'static self, queue: &'static RequestQueue) -> Instant {
+    /// Resets the device if a request of `queue` has been in flight for the time limit, and the device has answered no
+    /// request meanwhile, or so many that this request must be lost. `answered_before` is for the caller's next check:
+    /// how many requests the device had answered when a request was first found to be in flight for so long. Returns
+    /// the time of the next check.
+    pub(super) fn check(&'static self, queue: &'static RequestQueue, answered_before: &mut Option<usize>) -> Instant {
         let mut device = self.device.lock();
         let now = kthread::now();
         let since = queue.oldest().unwrap_or(now);
         if now < since + self.time_limit {
             return since + self.time_limit;
         }
+        let progress = self.queues.iter().map(RequestQueue::progress);
+        let (answered, last) = progress.fold((0, 0), |sum, queue| (sum.0 + queue.0, queue.1.max(sum.1)));
+        let next = Instant::from_nanos(last) + self.time_limit;
+        if now < next && answered - *answered_before.get_or_insert(answered) <= MOST_OVERTAKING {
+            return next;
+        }
+        *answered_before = None;
         log::warn!("a block device has not answered a request for {:?}; it is reset", self.time_limit);
         let outcome = self.reset(&mut **device, now);
         drop(device);

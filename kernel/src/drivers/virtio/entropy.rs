@@ -6,7 +6,6 @@
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use gmp_sched::time::Instant;
-use virtio_drivers::transport::pci::bus::DeviceFunction;
 use virtio_drivers::transport::{DeviceStatus, DeviceType, Transport as _};
 
 use super::queue::Lane;
@@ -37,21 +36,16 @@ pub(crate) struct EntropyDevice {
 /// `SetupError::Missing` if there is no such device. Other errors if it cannot be used. If the error came after the
 /// driver had begun to negotiate the features, the device has been reset.
 pub(crate) fn open(cpu: CpuId, handler: fn(usize)) -> Result<EntropyDevice, SetupError> {
-    let mut root = pci::root();
-    let (function, mut transport) = setup::find(&mut root, DeviceType::EntropySource, cpu, "virtio entropy", handler)?;
+    let mut transport = setup::find(DeviceType::EntropySource, cpu, "virtio entropy", handler)?;
     let registers = transport.common();
-    let lane = set_up(&mut root, function, &mut transport).inspect_err(|_| transport::reset(registers))?;
+    let lane = set_up(&mut transport).inspect_err(|_| transport::reset(registers))?;
     Ok(EntropyDevice { lane, registers, requested: AtomicUsize::new(0), requested_at: AtomicU64::new(0) })
 }
 
 /// Negotiates the features and sets up the queue.
-fn set_up(
-    root: &mut pci::Root,
-    function: DeviceFunction,
-    transport: &mut MessageTransport,
-) -> Result<Lane, SetupError> {
+fn set_up(transport: &mut MessageTransport) -> Result<Lane, SetupError> {
     let status = setup::negotiate(transport, FEATURES)?;
-    let lane = Lane::receiving(root, function, transport, QUEUE)?;
+    let lane = Lane::receiving(transport, QUEUE)?;
     transport.set_status(status | DeviceStatus::DRIVER_OK);
     Ok(lane)
 }

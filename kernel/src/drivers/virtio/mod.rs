@@ -110,8 +110,9 @@
 //! # A silent device
 //!
 //! The kernel option `disk_timeout_s` (30 by default) is a number of seconds. If a request has been in flight for this
-//! time, a G that waits for an answer in the same queue resets the device. It does so even if the device has answered
-//! other requests meanwhile. The requests in flight are submitted again, which is safe for writes, too: see
+//! time, and the device has answered no request meanwhile, a G that waits for an answer in the same queue resets the
+//! device. As long as a slow device answers some requests, each of these answers restarts the time. But if a request
+//! has been overtaken by a thousand others, it is lost, and the device is reset, too. The requests in flight are submitted again, which is safe for writes, too: see
 //! [`Device::reset`](kernel_virtio_block::Device::reset). During the reset the G holds the locks of all queues. A
 //! request that is in flight during two resets fails with `RequestError::Silent`.
 //!
@@ -140,14 +141,12 @@ use core::time::Duration;
 
 use spin::Once;
 use virtio_drivers::transport::DeviceType;
-use virtio_drivers::transport::pci::virtio_device_type;
 
 pub(crate) use self::device::BlockDevice;
 use self::memory_disk::Model;
 use crate::cpu::cpus;
 use crate::cpu::percpu::CpuId;
 use crate::drivers::disk_error::SetupError;
-use crate::drivers::pci;
 
 static BLOCK_DEVICES: Once<Vec<Result<BlockDevice, SetupError>>> = Once::new();
 
@@ -163,12 +162,9 @@ pub(crate) fn block_devices() -> &'static [Result<BlockDevice, SetupError>] {
 /// says.
 pub(crate) fn init(time_limit: Duration, model: Model) {
     BLOCK_DEVICES.call_once(|| {
-        let mut root = pci::root();
-        let functions = pci::functions(&root).into_iter();
-        let block = functions.filter(|(_, info)| virtio_device_type(info) == Some(DeviceType::Block));
-        let devices = block.enumerate().map(|(index, (function, _))| {
+        let devices = transport::devices(DeviceType::Block).enumerate().map(|(index, function)| {
             let cpu = CpuId::new(index % cpus::count());
-            BlockDevice::open(&mut root, function, cpu, (serve_block_device, index), time_limit)
+            BlockDevice::open(function, cpu, (serve_block_device, index), time_limit)
                 .inspect(|device| log::info!("block device {function}: {device}"))
                 .inspect_err(|error| log::error!("block device {function}: {error}"))
         });

@@ -11,11 +11,9 @@ use core::slice;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 use virtio_drivers::transport::Transport as _;
-use virtio_drivers::transport::pci::bus::DeviceFunction;
 
-use super::transport::{self, Doorbell, MessageTransport};
+use super::transport::{Doorbell, MessageTransport};
 use crate::drivers::disk_error::SetupError;
-use crate::drivers::pci;
 use crate::mm::{OutOfMemory, PAGE_SIZE, dma};
 
 /// The number of descriptors of a queue.
@@ -132,17 +130,11 @@ pub(crate) struct Lane {
 
 impl Lane {
     /// Sets up a queue of a device. The memory of the queue has `pages` pages.
-    pub(super) fn new(
-        root: &mut pci::Root,
-        function: DeviceFunction,
-        transport: &mut MessageTransport,
-        queue: u16,
-        pages: usize,
-    ) -> Result<Self, SetupError> {
+    pub(super) fn new(transport: &mut MessageTransport, queue: u16, pages: usize) -> Result<Self, SetupError> {
         let memory = Memory::new(transport, queue, pages)?;
         let first = &memory.rings().descriptors[0];
         first.address.store(memory.device_address()? + DATA as u64, Ordering::Relaxed);
-        let doorbell = transport::doorbell(root, function, queue)?;
+        let doorbell = transport.doorbell(queue)?;
         let lane = Self { memory, doorbell, sent: AtomicU16::new(0), is_mute: AtomicBool::new(false) };
         lane.set_interrupts(false);
         Ok(lane)
@@ -150,13 +142,8 @@ impl Lane {
 
     /// Sets up a queue whose buffer the device writes to. The device interrupts when it has written. The memory of the
     /// queue has one page.
-    pub(super) fn receiving(
-        root: &mut pci::Root,
-        function: DeviceFunction,
-        transport: &mut MessageTransport,
-        queue: u16,
-    ) -> Result<Self, SetupError> {
-        let lane = Self::new(root, function, transport, queue, 1)?;
+    pub(super) fn receiving(transport: &mut MessageTransport, queue: u16) -> Result<Self, SetupError> {
+        let lane = Self::new(transport, queue, 1)?;
         lane.memory.rings().descriptors[0].flags.store(WRITE, Ordering::Relaxed);
         lane.set_interrupts(true);
         Ok(lane)
@@ -240,12 +227,7 @@ impl Mailbox {
     const BYTES: usize = 64;
 
     /// Sets up a queue of a device.
-    pub(super) fn new(
-        root: &mut pci::Root,
-        function: DeviceFunction,
-        transport: &mut MessageTransport,
-        queue: u16,
-    ) -> Result<Self, SetupError> {
+    pub(super) fn new(transport: &mut MessageTransport, queue: u16) -> Result<Self, SetupError> {
         let memory = Memory::new(transport, queue, 1)?;
         let start = memory.device_address()? + DATA as u64;
         let rings = memory.rings();
@@ -258,7 +240,7 @@ impl Mailbox {
         rings.available.flags.store(NO_INTERRUPT, Ordering::Relaxed);
         // Ordering: Release. The device sees the descriptors and the flag when it sees the index.
         rings.available.index.store(SIZE, Ordering::Release);
-        let doorbell = transport::doorbell(root, function, queue)?;
+        let doorbell = transport.doorbell(queue)?;
         Ok(Self { memory, doorbell, read: AtomicU16::new(0) })
     }
 

@@ -63,6 +63,8 @@ pub(super) struct State {
     free: heapless::Vec<SlotNumber, MAX_SLOTS>,
     /// How many requests have been answered on each CPU.
     served: Vec<usize>,
+    /// When requests were last answered, in ns.
+    last_answer: u64,
 }
 
 impl State {
@@ -96,6 +98,7 @@ impl RequestQueue {
                 queue,
                 free: (0..).take(slots.len()).collect(),
                 served: vec![0; cpus::count()],
+                last_answer: 0,
             }),
             slots,
         }
@@ -126,6 +129,12 @@ impl RequestQueue {
         let mut served = vec![0; cpus::count()];
         served.copy_from_slice(&self.state.lock().served);
         served
+    }
+
+    /// Returns how many requests have been answered, and when the last of them was, in ns.
+    pub(super) fn progress(&self) -> (usize, u64) {
+        let state = self.state.lock();
+        (state.served.iter().sum(), state.last_answer)
     }
 
     pub(super) fn slot(&'static self, number: SlotNumber) -> &'static Slot {
@@ -195,6 +204,7 @@ impl RequestQueue {
         let mut state = self.state.lock();
         while let Some(completion) = state.queue.complete() {
             state.served[percpu::current().index()] += 1;
+            state.last_answer = kthread::now().as_nanos();
             self.deliver(completion);
         }
         state.queue.broken().map_or(Ok(()), Err)

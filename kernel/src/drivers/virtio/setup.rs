@@ -1,8 +1,6 @@
 //! The part of the set-up that the console and the entropy device have in common: from the PCI bus to the point at
 //! which the driver sets up its queues (virtio 1.2, 3.1.1).
 
-use virtio_drivers::transport::pci::bus::DeviceFunction;
-use virtio_drivers::transport::pci::virtio_device_type;
 use virtio_drivers::transport::{DeviceStatus, DeviceType, Transport as _};
 
 use super::transport::{self, MessageTransport};
@@ -17,21 +15,17 @@ use crate::drivers::pci;
 /// # Errors
 /// `SetupError::Missing` if there is no such device. Other errors if it cannot be used.
 pub(super) fn find(
-    root: &mut pci::Root,
     wanted: DeviceType,
     cpu: CpuId,
     name: &'static str,
     handler: fn(usize),
-) -> Result<(DeviceFunction, MessageTransport), SetupError> {
-    let mut functions = pci::functions(root).into_iter();
-    let found = functions.find(|(_, info)| virtio_device_type(info) == Some(wanted));
-    let (function, _) = found.ok_or(SetupError::Missing)?;
+) -> Result<MessageTransport, SetupError> {
+    let function = transport::devices(wanted).next().ok_or(SetupError::Missing)?;
     transport::check(function)?;
-    pci::map_bars(root, function)?;
-    pci::enable(root, function);
+    let device = pci::Device::enable(function);
     let vector = interrupts::allocate(name, handler, 0).map_err(|_| SetupError::NoVector)?;
-    let messages = pci::route_messages(root, function, vector, &[cpu])?;
-    Ok((function, transport::open(root, function, messages)?))
+    let messages = device.route_messages(vector, &[cpu])?;
+    transport::open(&device, messages)
 }
 
 /// Resets the device and agrees with it on `features`. Returns the status of the device. When the device has its

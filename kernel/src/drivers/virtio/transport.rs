@@ -12,8 +12,8 @@ use core::mem::ManuallyDrop;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use kernel_formats::capabilities::{self, Kind, Malformed, Structure};
-use virtio_drivers::transport::pci::PciTransport;
 use virtio_drivers::transport::pci::bus::DeviceFunction;
+use virtio_drivers::transport::pci::{PciTransport, virtio_device_type};
 use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Transport};
 use virtio_drivers::{PhysAddr, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -37,6 +37,7 @@ pub(super) struct MessageTransport {
     // device confirms that.
     device: ManuallyDrop<PciTransport>,
     common: Registers,
+    notify: (Structure, Registers),
     /// The number of entries of the MSI-X table that are set.
     messages: u16,
 }
@@ -65,6 +66,12 @@ impl Doorbell {
     }
 }
 
+/// Returns all devices of this type, in the order of their addresses.
+pub(super) fn devices(wanted: DeviceType) -> impl Iterator<Item = DeviceFunction> {
+    let all = pci::functions().iter();
+    all.filter(move |(_, info)| virtio_device_type(info) == Some(wanted)).map(|&(function, _)| function)
+}
+
 /// Checks the list of the capabilities that a device reports. virtio-drivers follows this list without a limit, and
 /// adds to the offsets without a check for overflow.
 ///
@@ -77,37 +84,21 @@ pub(super) fn check(function: DeviceFunction) -> core::result::Result<(), SetupE
     })
 }
 
-/// Opens a device. The caller has [checked](check) the device, has mapped its BARs, and has set `messages` entries of
-/// its MSI-X table, at least one.
-pub(super) fn open(
-    root: &mut pci::Root,
-    function: DeviceFunction,
-    messages: u16,
-) -> core::result::Result<MessageTransport, SetupError> {
-    let common = common_configuration(root, function)?;
-    // virtio-drivers uses these structures. It adds the offset and the length of a structure without a check for
-    // overflow, and its errors would not say what is wrong with the structure.
-    structure(root, function, Kind::Notify)?;
-    structure(root, function, Kind::InterruptStatus)?;
-    if Structure::find(pci::configuration(function), Kind::Device).is_some() {
-        structure(root, function, Kind::Device)?;
+/// Opens a device. The caller has [checked](check) the device, and has set `messages` entries of its MSI-X table, at least
+/// one.
+pub(super) fn open(device: &pci::Device, messages: u16) -> core::result::Result<MessageTransport, SetupError> {
+    let (_, common) = structure(device, Kind::Common)?;
+    let common = common.part(0, COMMON_BYTES).ok_or(PciError::NoRegisters)?;
+    // virtio-drivers uses these structures, and expects that they are mapped. It adds the offset and the length of a
+    // structure without a check for overflow, and its errors would not say what is wrong with the structure.
+    let notify = structure(device, Kind::Notify)?;
+    structure(device, Kind::InterruptStatus)?;
+    if Structure::find(pci::configuration(device.function()), Kind::Device).is_some() {
+        structure(device, Kind::Device)?;
     }
-    let device = PciTransport::new::<DmaPool, _>(root, function).map_err(|_| SetupError::NotVirtio)?;
-    Ok(MessageTransport { device: ManuallyDrop::new(device), common, messages })
-}
-
-/// Returns the doorbell of a queue of a device that was [opened](open).
-pub(super) fn doorbell(
-    root: &mut pci::Root,
-    function: DeviceFunction,
-    queue: u16,
-) -> core::result::Result<Doorbell, SetupError> {
-    let common = common_configuration(root, function)?;
-    let (notify, registers) = structure(root, function, Kind::Notify)?;
-    select_queue(common, queue);
-    let range = notify.doorbell(common.read(QUEUE_NOTIFY_OFF));
-    let register = range.and_then(|range| registers.range(range)).ok_or(PciError::NoRegisters)?;
-    Ok(Doorbell::Register { register, queue })
+    let device = PciTransport::new::<DmaPool, _>(&mut device.root(), device.function());
+    let device = ManuallyDrop::new(device.map_err(|_| SetupError::NotVirtio)?);
+    Ok(MessageTransport { device, common, notify, messages })
 }
 
 /// Resets the device to which these registers belong, so that it stops using its queues.
@@ -120,21 +111,11 @@ pub(super) fn reset(transport_registers: Registers) {
 }
 
 /// Returns the structure of type `kind` that the device describes, and its registers.
-fn structure(
-    root: &mut pci::Root,
-    function: DeviceFunction,
-    kind: Kind,
-) -> core::result::Result<(Structure, Registers), SetupError> {
-    let structure = Structure::find(pci::configuration(function), kind).ok_or(SetupError::NotVirtio)?;
-    let bar = pci::map_bar(root, function, structure.bar)?;
+fn structure(device: &pci::Device, kind: Kind) -> core::result::Result<(Structure, Registers), SetupError> {
+    let structure = Structure::find(pci::configuration(device.function()), kind).ok_or(SetupError::NotVirtio)?;
+    let bar = device.map(structure.bar)?;
     let range = structure.range(bar.bytes()).ok_or(PciError::NoRegisters)?;
     Ok((structure, bar.range(range).ok_or(PciError::NoRegisters)?))
-}
-
-/// Returns the registers of the common configuration.
-fn common_configuration(root: &mut pci::Root, function: DeviceFunction) -> core::result::Result<Registers, SetupError> {
-    let (_, registers) = structure(root, function, Kind::Common)?;
-    Ok(registers.part(0, COMMON_BYTES).ok_or(PciError::NoRegisters)?)
 }
 
 fn select_queue(common: Registers, queue: u16) {
@@ -146,6 +127,18 @@ impl MessageTransport {
     /// Returns the registers that [`reset`] writes to.
     pub(super) fn common(&self) -> Registers {
         self.common
+    }
+
+    /// Returns the doorbell of a queue.
+    ///
+    /// # Errors
+    /// If the device says that the doorbell is outside of its registers.
+    pub(super) fn doorbell(&self, queue: u16) -> core::result::Result<Doorbell, SetupError> {
+        let (notify, registers) = self.notify;
+        select_queue(self.common, queue);
+        let range = notify.doorbell(self.common.read(QUEUE_NOTIFY_OFF));
+        let register = range.and_then(|range| registers.range(range)).ok_or(PciError::NoRegisters)?;
+        Ok(Doorbell::Register { register, queue })
     }
 
     /// Returns the index of the MSI-X table's entry that a queue uses.

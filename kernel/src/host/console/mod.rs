@@ -27,6 +27,7 @@ pub use self::input::try_read;
 pub use self::stdin::{InputError, Lines, Stdin, stdin};
 pub use crate::{eprint, eprintln, print, println};
 pub use boot_protocol::console::SincePowerOn;
+pub use boot_protocol::input::Input;
 
 /// Whether output goes to the test harness, which shows only the output of failed tests.
 static IS_CAPTURED: AtomicBool = AtomicBool::new(false);

@@ -1,4 +1,5 @@
 //! Finds the functions and lines of an address in an ELF file.
+#![deny(unsafe_code)]
 
 use core::fmt;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ impl Symbols {
     /// Reads the symbols of the ELF file `program`. If that fails, all addresses are unknown.
     #[must_use]
     pub fn new(program: &Path) -> Self {
-        // This crate is in the folder `boot/profile` of the workspace.
+        // This crate is in the folder `boot/symbols` of the workspace.
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("")).to_owned();
         Self { loader: Loader::new(program).ok(), offset: 0, workspace }
     }
