@@ -181,7 +181,9 @@ fn trace_in_shared_memory_starts_while_the_number_of_ps_changes() {
             let scheduler = Pinned::<Sim>::new().machine().scheduler();
             let changes = sim::go(|| {
                 for _ in 0..10 {
-                    [1, 4, 2].map(|procs| sim::set_procs(procs).unwrap());
+                    for procs in [1, 4, 2] {
+                        sim::set_procs(procs).unwrap();
+                    }
                 }
             });
             while !changes.is_finished() {
