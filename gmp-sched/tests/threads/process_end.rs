@@ -170,6 +170,7 @@ fn panic_message_names_the_goroutine() {
     assert!(!before.contains("panicked at") && message.contains("no more paper"), "{stderr}");
 }
 
+#[cfg(feature = "extras")]
 #[inline(never)]
 fn run_out_of_paper() {
     panic!("no more paper");
