@@ -386,7 +386,7 @@ fn two_children() {
 /// long.
 #[test]
 fn pruning_misses_no_state() {
-    let setting = Setting { steps: Some(9), ticks: 1, ..Setting::default() };
+    let setting = Setting { steps: Some(10), ticks: 1, ..Setting::default() };
     let pruned = try_explore(setting, two_children).unwrap();
     let all = try_explore(Setting { prunes: false, ..setting }, two_children).unwrap();
     println!("{} states by {} transitions, and by {} without pruning", all.states, pruned.transitions, all.transitions);

@@ -151,14 +151,6 @@ fn limit_of_a_cursor_ends_its_calls() {
 }
 
 #[test]
-fn requests_without_memory_are_errors() {
-    let disks = Disks::new(Firmware::Pvh, [("", 100_000)]);
-    for cpus in ["--smp=1", "--smp=2"] {
-        disks.check_guest("no_memory::disk_requests_without_memory_are_errors", &["--disk-rw", cpus]);
-    }
-}
-
-#[test]
 fn one_empty_file() {
     Disks::new(Firmware::Pvh, [("", 0)]).check_sums(&[]);
 }
