@@ -109,7 +109,7 @@ fn forbid_waits() -> bool {
     ];
     let program =
         libc::sock_fprog { len: FILTER.len() as libc::c_ushort, filter: ptr::from_ref(&FILTER).cast_mut().cast() };
-    // SAFETY: this only gives up the right to gain privileges, without which a process may not restrict itself.
+    // SAFETY: from this call on, the process cannot gain privileges. That is all that the call changes.
     let is_restrictable = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } == 0;
     // SAFETY: the system only reads the filter.
     is_restrictable && unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) } == 0

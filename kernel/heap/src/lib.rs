@@ -10,7 +10,7 @@
 //! ```
 //!
 //! An object moves from a CPU to another one, or back to its span, as part of a *chain*, a linked list of free objects
-//! of one class. A chain moves in constant time, whatever its length, so the locks that CPUs share are held for a few
+//! of one class. A chain of any length moves in constant time, so the locks that CPUs share are held for a few
 //! dozen instructions. Objects return to their spans only when the kernel wants frames back. Bonwick calls this design
 //! magazines and a depot (Magazines and Vmem, USENIX 2001).
 #![no_std]

@@ -284,7 +284,7 @@ fn cpu_that_alternates_around_a_full_magazine_exchanges_no_chain() {
     objects.iter().for_each(|&object| heap.free(0, class, object));
     let mut exchanged = 0;
     for _ in 0..100 {
-        // As many operations as a magazine has objects need at most one exchange, in whatever order they are.
+        // As many operations as a magazine has objects need at most one exchange, in any order.
         let taken: Vec<_> = (0..size / 2).map(|_| heap.magazines[0][class].pop().unwrap()).collect();
         for object in taken {
             // SAFETY: the object is of this class, and not in use.

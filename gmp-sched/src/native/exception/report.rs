@@ -1,8 +1,8 @@
 //! The report of an exception or a stack overflow: the cause, the calls of the G, and all Gs.
 //!
-//! The process must end with a report whatever locks the G holds. So this module takes no lock and does not allocate.
-//! Only a [copy](process_copy) of the process looks up the names of functions. If it cannot, for example because the
-//! stack has overflowed while `std` displayed another backtrace, a second copy prints addresses.
+//! The G may hold any lock, and the process must still end with a report. So this module takes no lock and does not
+//! allocate. Only a [copy](process_copy) of the process looks up the names of functions. If it cannot, for example
+//! because the stack has overflowed while `std` displayed another backtrace, a second copy prints addresses.
 
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicBool, Ordering};
