@@ -48,12 +48,12 @@ fn mistakes_print_a_message_that_names_them() {
 
 #[test]
 fn program_that_does_not_build_ends_with_status_65() {
-    let broken = write_crate("fn main( {}");
+    let broken = write_crate("broken", "fn main( {}");
     let mut command = boot();
     command.arg(broken.path());
     let output = run(command);
     assert_eq!(status(&output), Some(65));
-    assert!(text(&output.stderr).contains("`outside` does not build"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("`broken` does not build"), "{}", text(&output.stderr));
 }
 
 /// Parts of the advice that `boot` prints for likely mistakes.
@@ -71,7 +71,7 @@ fn likely_mistakes_of_a_first_program_are_followed_by_advice() {
     let head = "#![no_std]\n#![no_main]\nuse kernel::prelude::*;\n";
     let declared = format!("{head}kernel::main!(main);\n");
     let c_function = "unsafe extern \"C\" { fn nowhere(); }\nfn main(_: &[&str]) { unsafe { nowhere() } }";
-    let mut program = write_crate("");
+    let mut program = write_crate("mistaken", "");
     for (source, advice) in [
         (format!("{declared}fn main() {{}}"), signature),
         (format!("{declared}fn main(_: Vec<String>) {{}}"), signature),
@@ -87,7 +87,7 @@ fn likely_mistakes_of_a_first_program_are_followed_by_advice() {
         ("fn main() { println!() }".into(), kernel),
     ] {
         if advice == kernel {
-            program = write_crate("");
+            program = write_crate("mistaken", "");
             let manifest = program.path().join("Cargo.toml");
             let text = fs::read_to_string(&manifest).expect("text");
             fs::write(&manifest, text.split("kernel =").next().expect("a part")).expect("written");

@@ -17,7 +17,7 @@ use crate::outside::{status, text, write_crate};
 
 /// The crate of the program that these tests run on the host.
 static CRATE: LazyLock<TempDir> = LazyLock::new(|| {
-    let folder = write_crate(include_str!("on_host_program.rs"));
+    let folder = write_crate("on-host", include_str!("on_host_program.rs"));
     succeed(&["build"], folder.path());
     folder
 });
@@ -117,7 +117,7 @@ fn output_that_cannot_be_written_ends_the_program() {
     LazyLock::force(&CRATE);
     // Not by `cargo run`, which would report the signal in its own way.
     let start = |stdout: Stdio| {
-        let mut command = Command::new(concat!(env!("CARGO_TARGET_TMPDIR"), "/new/debug/outside"));
+        let mut command = Command::new(concat!(env!("CARGO_TARGET_TMPDIR"), "/new/debug/on-host"));
         command.arg("echo").stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped());
         Running::start(command)
     };

@@ -20,7 +20,7 @@ pub(crate) struct Outside {
 
 /// The crate outside of the workspace. It is written and built once for all tests.
 pub(crate) static OUTSIDE: LazyLock<Outside> = LazyLock::new(|| {
-    let directory = write_crate(include_str!("outside_program.rs"));
+    let directory = write_crate("outside", include_str!("outside_program.rs"));
     let mut command = boot();
     command.arg("--dry-run").arg(directory.path());
     let output = run(command);
@@ -30,13 +30,15 @@ pub(crate) static OUTSIDE: LazyLock<Outside> = LazyLock::new(|| {
     Outside { elf: words[kernel + 1].clone().into(), directory }
 });
 
-/// Writes a crate with this `main.rs`. Its only dependency is the kernel.
-pub(crate) fn write_crate(main: &str) -> TempDir {
+/// Writes a crate with this name and this `main.rs`. Its only dependency is the kernel. Each test gives its crate a name
+/// of its own: all crates are built into one target directory, where two programs of the same name are one file, and the
+/// test that builds last would replace the program of all others.
+pub(crate) fn write_crate(name: &str, main: &str) -> TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let kernel = workspace.join("kernel");
     let manifest = format!(
-        "[package]\nname = \"outside\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\nkernel = {{ path = {kernel:?} }}\n"
+        "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\nkernel = {{ path = {kernel:?} }}\n"
     );
     fs::create_dir(directory.path().join("src")).expect("a directory");
     fs::write(directory.path().join("Cargo.toml"), manifest).expect("written");

@@ -54,7 +54,7 @@ fn path_that_cannot_be_used_is_named_with_its_character() {
         target.env("CARGO_TARGET_DIR", &folder).arg(OUTSIDE.directory.path());
         let mut commands = vec![target];
         if name.contains(&b':') {
-            let program = write_crate("");
+            let program = write_crate("unusual-path", "");
             fs::create_dir(&folder).expect("made");
             fs::rename(program.path(), folder.join("program")).expect("moved");
             // Its target directory is in its folder.
@@ -65,7 +65,7 @@ fn path_that_cannot_be_used_is_named_with_its_character() {
         if name.contains(&0xff) {
             fs::create_dir_all(&folder).expect("made");
             fs::write(folder.join("disk"), "x").expect("written");
-            let program = write_crate("");
+            let program = write_crate("unusual-path", "");
             fs::rename(program.path(), folder.join("program")).expect("moved");
             for (words, path) in [(&[][..], "program"), (&["new"], "other"), (&["--disk"], "disk")] {
                 let mut command = boot();

@@ -81,7 +81,10 @@ fn unoptimised_program_boots() {
 /// The ELF file has the names and lines for reports.
 #[test]
 fn program_whose_profiles_strip_it_reports_names_and_lines() {
-    let folder = write_crate("#![no_std]\n#![no_main]\nkernel::main!(main);\n\n\nfn main(_: &[&str]) { panic!() }\n");
+    let folder = write_crate(
+        "stripped",
+        "#![no_std]\n#![no_main]\nkernel::main!(main);\n\n\nfn main(_: &[&str]) { panic!() }\n",
+    );
     let manifest = folder.path().join("Cargo.toml");
     let profiles = ["release", "dev"]
         .map(|profile| format!("\n[profile.{profile}]\nstrip = true\ndebug = false\nsplit-debuginfo = \"packed\"\n"));
@@ -92,7 +95,7 @@ fn program_whose_profiles_strip_it_reports_names_and_lines() {
         let output = finish(command);
         assert_eq!(status(&output), Some(2), "{}", text(&output.stderr));
         // An optimised build inlines the function, and then the line has its name without the crate.
-        let name = if option == "--debug" { "outside::main" } else { "main" };
+        let name = if option == "--debug" { "stripped::main" } else { "main" };
         let line = format!(" {name} ({}/src/main.rs:6)\n", folder.path().display());
         assert!(text(&output.stderr).contains(&line), "{option}: {}", text(&output.stderr));
     }
