@@ -13,8 +13,10 @@ fn schedtrace_prints_while_all_cpus_are_idle_and_while_all_are_busy() {
     let dumps = parse(&printed);
     assert_eq!(dumps[0].milliseconds, 0, "the time is that since the first text");
     assert!(dumps.windows(2).all(|pair| pair[1].milliseconds - pair[0].milliseconds >= 9), "{printed}");
-    // Each phase lasts 100 ms. In the second phase, a report may be late by a slice.
-    for (idle, least) in [(2, 8), (0, 4)] {
+    // Each phase lasts 100 ms, and a report is due 10 ms after the last one. In the second phase, sysmon's thread waits
+    // until the thread of an M has used its time, which the ticks of the CPU measure. So a report may be late by two
+    // slices of 10 ms.
+    for (idle, least) in [(2, 8), (0, 3)] {
         let count = dumps.iter().filter(|dump| dump.idle_procs == idle).count();
         assert!(count >= least, "{count} times {idle} idle Ps: {printed}");
     }
