@@ -34,6 +34,7 @@ use crate::entities::machine::{EndedMachine, Machine, NewMachine};
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::record::cpu_tracer::CpuTracer;
+use crate::record::trace::{Event, Track};
 
 /// The computer or operating system under the scheduler.
 ///
@@ -317,6 +318,13 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     #[inline(always)]
     fn with_cpu_tracer(record: impl FnOnce(&'static CpuTracer)) {
         let _ = record;
+    }
+
+    /// Called for each event of a G or a P while the platform observes the scheduler, by the M or thread that causes the
+    /// event. The simulator compares these events with the policy. Must not block.
+    #[inline(always)]
+    fn observe(track: Track, event: Event) {
+        let _ = (track, event);
     }
 
     /// Stores the calls that led to the caller in `addresses`, innermost first: the return address of each call minus

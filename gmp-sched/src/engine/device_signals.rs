@@ -288,7 +288,7 @@ impl<Plat: Platform> Signal<Plat> {
         // nobody delivers the raise before the signal is on the list. So the field is that of the wait which is ended.
         let goroutine = self.goroutine.load(Ordering::Relaxed).expect("a G waits");
         let scheduler = goroutine.scheduler();
-        if scheduler.is_tracing() {
+        if scheduler.records_events() {
             scheduler.note_raise(goroutine.id());
         }
         let ready = &scheduler.signals.ready;

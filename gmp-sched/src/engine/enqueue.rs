@@ -23,6 +23,7 @@ use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
+use crate::entities::shared::Shared;
 use crate::entities::status::Status;
 use crate::entities::timers::Action;
 use crate::platform::{Pinned, Platform};
@@ -111,9 +112,12 @@ fn overflow<Plat: Platform>(
         }
     };
     processor.counters.overflows.add(1);
-    processor.tracer.note::<Plat>(EventKind::Overflow, None, half.len() as u64);
-    processor.tracer.note::<Plat>(EventKind::GlobalPut, Some(goroutine.id()), 0);
-    scheduler.put_global(&mut scheduler.shared.lock(), half.chain([goroutine]));
+    {
+        let mut shared = scheduler.shared.lock();
+        processor.tracer.note::<Plat>(EventKind::Overflow, None, half.len() as u64);
+        processor.tracer.note::<Plat>(EventKind::GlobalPut, Some(goroutine.id()), 0);
+        scheduler.put_global(&mut shared, half.chain([goroutine]));
+    }
     scheduler.submitted();
 }
 
@@ -136,9 +140,12 @@ pub(crate) fn requeue_last<Plat: Platform>(processor: &'static Processor<Plat>, 
 pub(crate) fn requeue_global<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     let (scheduler, processor) = (pinned.machine().scheduler(), pinned.processor());
     sampling::runnable_again(processor, goroutine);
-    processor.tracer.note::<Plat>(EventKind::GlobalPut, Some(goroutine.id()), 0);
     goroutine.set_status(Status::Runnable);
-    scheduler.put_global_one(&mut scheduler.shared.lock(), goroutine);
+    {
+        let mut shared = scheduler.shared.lock();
+        processor.tracer.note::<Plat>(EventKind::GlobalPut, Some(goroutine.id()), 0);
+        scheduler.put_global_one(&mut shared, goroutine);
+    }
     scheduler.submitted();
 }
 
@@ -180,8 +187,14 @@ impl<Plat: Platform> Scheduler<Plat> {
     /// Go: `injectglist`.
     #[doc(alias = "injectglist")]
     pub(crate) fn inject(&'static self, goroutine: &'static Goroutine<Plat>) {
-        self.put_global_one(&mut self.shared.lock(), goroutine);
+        self.put_global_outside(&mut self.shared.lock(), goroutine);
         self.wake_processor();
+    }
+
+    /// Puts a G on the global queue, for a caller without a P.
+    pub(crate) fn put_global_outside(&self, shared: &mut Shared<Plat>, goroutine: &'static Goroutine<Plat>) {
+        self.note_outside(EventKind::GlobalPut, goroutine, 0);
+        self.put_global_one(shared, goroutine);
     }
 
     /// Makes a G of this scheduler runnable and [injects](Self::inject) it. The caller is not an M of this scheduler,
@@ -196,7 +209,7 @@ impl<Plat: Platform> Scheduler<Plat> {
             // it would report a deadlock.
             let mut shared = self.shared.lock();
             goroutine.set_status(Status::Runnable);
-            self.put_global_one(&mut shared, goroutine);
+            self.put_global_outside(&mut shared, goroutine);
             self.assign_searcher(&mut shared)
         };
         if let Some(machine) = woken {

@@ -23,7 +23,6 @@ use crate::base::id::GoroutineId;
 use crate::base::points::Site;
 use crate::engine::current::CurrentProcessor;
 use crate::engine::due_timers::await_next;
-use crate::engine::sampling;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::{EndedMachine, Machine};
 use crate::entities::processor::Processor;
@@ -290,11 +289,8 @@ impl<Plat: Platform> Machine<Plat> {
 pub(crate) fn ready_locked<Plat: Platform>(here: Option<&'static Machine<Plat>>, goroutine: &'static Goroutine<Plat>) {
     let scheduler = goroutine.scheduler();
     let processor = here.and_then(Machine::processor);
-    if let Some((machine, processor)) = here.zip(processor) {
+    if let Some(processor) = processor {
         processor.counters.readies.add(1);
-        if scheduler.is_tracing() {
-            sampling::readied(machine, processor, goroutine);
-        }
     }
     Plat::point_before_lock(Site::Idle);
     let mut shared = scheduler.shared.lock();
@@ -309,7 +305,7 @@ pub(crate) fn ready_locked<Plat: Platform>(here: Option<&'static Machine<Plat>>,
         Plat::unpark_thread(to);
         return;
     }
-    scheduler.put_global_one(&mut shared, goroutine);
+    scheduler.put_global_outside(&mut shared, goroutine);
     // No P is idle, so no M has to be woken. An M that makes a P idle checks the list of locked Gs in the same critical
     // section.
     drop(shared);

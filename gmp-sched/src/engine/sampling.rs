@@ -84,7 +84,7 @@ pub(crate) fn spawned_outside<Plat: Platform>(
     here: Option<&'static Machine<Plat>>,
     goroutine: &'static Goroutine<Plat>,
 ) {
-    if goroutine.scheduler().is_tracing() {
+    if goroutine.scheduler().records_events() {
         stamp(goroutine);
         goroutine.scheduler().note_birth_outside(goroutine, caller(here));
     }
@@ -94,7 +94,7 @@ pub(crate) fn spawned_outside<Plat: Platform>(
 /// no P.
 pub(crate) fn returned<Plat: Platform>(machine: &'static Machine<Plat>, goroutine: &'static Goroutine<Plat>) {
     let scheduler = machine.scheduler();
-    if scheduler.is_tracing() {
+    if scheduler.records_events() {
         stamp(goroutine);
         scheduler.note_outside(EventKind::SyscallReturn, goroutine, machine.id().get().into());
     }

@@ -74,6 +74,18 @@ impl<Plat: Platform> Scheduler<Plat> {
         Ok(())
     }
 
+    /// Shows the events of Gs and Ps to [`Platform::observe`] from now on, until a trace is taken. `ring_of` returns
+    /// the [ring of an observer](Ring::observer). Otherwise like [`start_exact_trace`](Self::start_exact_trace).
+    #[cfg(feature = "std")]
+    pub(crate) fn start_observation(&'static self, ring_of: impl Fn(Track) -> &'static Ring) {
+        for (track, tracer) in self.tracers().filter(|(track, _)| !matches!(track, Track::Cpu(_))) {
+            tracer.active.store(Some(ring_of(track)), Ordering::Release);
+        }
+        for processor in self.processors_ever() {
+            self.sample(processor, Extent::Exact);
+        }
+    }
+
     /// Makes a ring for each track in use that has none.
     fn make_rings(&'static self, capacity: usize) -> Result<(), OutOfResources> {
         self.tracers().for_each(|(_, tracer)| tracer.forget_last_run(capacity));
@@ -229,7 +241,12 @@ impl<Plat: Platform> Scheduler<Plat> {
     /// Whether a trace is being taken.
     #[must_use]
     pub fn is_tracing(&'static self) -> bool {
-        self.outside.tracer.active.load(Ordering::Relaxed).is_some()
+        self.outside.tracer.active.load(Ordering::Relaxed).is_some_and(|ring| ring.observed.is_none())
+    }
+
+    /// Whether events are recorded in a trace or shown to the platform.
+    pub(crate) fn records_events(&self) -> bool {
+        self.outside.tracer.is_on()
     }
 
     /// All tracks, in the order of [`Track`], with those of the Ps that are not in use.

@@ -19,6 +19,8 @@ use crate::record::trace_until::Until;
 pub(crate) struct Ring {
     /// [`memory::RING_HEADER_WORDS`] words, then the slots.
     memory: &'static [AtomicU64],
+    /// The track, if the events of a G or a P are only shown to the platform ([`observer`](Self::observer)).
+    pub(crate) observed: Option<Track>,
     capacity: u64,
     /// Number of events whose writing has begun. This count and the next one are copied to the header of shared memory,
     /// but never read from there, because other code may write to that memory.
@@ -75,6 +77,14 @@ impl Ring {
         Self::over(track, memory.leak(), None)
     }
 
+    /// Makes a ring that keeps no events of Gs and Ps. They are only shown to the platform, by
+    /// [`Platform::observe`](crate::platform::Platform::observe). Several schedulers may use the ring at once.
+    #[cfg(feature = "std")]
+    pub(crate) fn observer(track: Track) -> Result<&'static Self, OutOfResources> {
+        let memory: Vec<_> = (0..memory::RING_HEADER_WORDS + WORDS).map(|_| AtomicU64::new(0)).collect();
+        Self { observed: Some(track), ..Self::new(memory.leak(), None) }.leak()
+    }
+
     /// Makes a ring in `memory`, whose content becomes that of an empty ring. `until` is `None` if the memory is not
     /// shared with another program.
     pub(crate) fn over(
@@ -82,15 +92,18 @@ impl Ring {
         memory: &'static [AtomicU64],
         until: Option<Until>,
     ) -> Result<&'static Self, OutOfResources> {
-        let capacity = (memory.len().saturating_sub(memory::RING_HEADER_WORDS) / WORDS) as u64;
-        assert!(capacity > 0, "a ring without slots");
         for (word, value) in memory.iter().zip(memory::ring_header(0, track, memory.len())) {
             word.store(value, Ordering::Relaxed);
         }
-        let mut ring = Vec::new();
-        ring.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-        ring.push(Self {
+        Self::new(memory, until).leak()
+    }
+
+    fn new(memory: &'static [AtomicU64], until: Option<Until>) -> Self {
+        let capacity = (memory.len().saturating_sub(memory::RING_HEADER_WORDS) / WORDS) as u64;
+        assert!(capacity > 0, "a ring without slots");
+        Self {
             memory,
+            observed: None,
             capacity,
             begun: AtomicU64::new(0),
             written: AtomicU64::new(0),
@@ -99,7 +112,13 @@ impl Ring {
             texts: Definitions::none(),
             call_stacks: Definitions::none(),
             records_call_stacks: AtomicBool::new(false),
-        });
+        }
+    }
+
+    fn leak(self) -> Result<&'static Self, OutOfResources> {
+        let mut ring = Vec::new();
+        ring.try_reserve_exact(1).map_err(|_| OutOfResources)?;
+        ring.push(self);
         Ok(&ring.leak()[0])
     }
 

@@ -27,8 +27,10 @@
 
 mod cpu;
 pub mod exhaustive;
+mod observation;
 mod oracle;
 mod platform;
+mod policy;
 mod simulation;
 mod slices;
 mod stacks;

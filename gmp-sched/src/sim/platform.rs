@@ -20,6 +20,7 @@ use crate::entities::scheduler::Scheduler;
 use crate::kthread::{Cpu, Thread, Threads};
 use crate::platform::{Parking, Pinned, Platform};
 use crate::record::cpu_tracer::CpuTracer;
+use crate::record::trace::{Event, Track};
 
 pub(super) fn threads() -> &'static Threads<Sim> {
     current().threads
@@ -163,6 +164,10 @@ unsafe impl Platform for Sim {
 
     fn cpu_tracer(cpu: u32) -> Option<&'static CpuTracer> {
         try_current()?.tracers.get(cpu as usize)
+    }
+
+    fn observe(track: Track, event: Event) {
+        current().observe(track, event);
     }
 
     fn with_cpu_tracer(record: impl FnOnce(&'static CpuTracer)) {

@@ -11,7 +11,9 @@ use core::time::Duration;
 use super::cpu::SimCpu;
 use super::exhaustive::explored::Explored;
 use super::exhaustive::memory::MachineMemory;
+use super::observation::observer;
 use super::platform::{guarded, run_sysmon};
+use super::policy::Policy;
 use super::stacks::{STACK_BYTES, Stacks};
 use super::{Config, Failure, Report, Sim, oracle};
 use crate::base::error::OutOfResources;
@@ -74,6 +76,7 @@ pub(super) struct Simulation {
     channels: Cell<u32>,
     devices: RefCell<Vec<DeviceInterrupt>>,
     transients: oracle::Transients,
+    pub(super) policy: RefCell<Policy>,
     /// The state of an exploration, which decides what happens next. `None` in a run in which the seed decides.
     pub(super) explored: Option<Explored>,
 }
@@ -118,6 +121,7 @@ impl Simulation {
             channels: Cell::new(0),
             devices: RefCell::new(Vec::new()),
             transients: oracle::Transients::default(),
+            policy: RefCell::default(),
             explored,
         }
     }
@@ -136,6 +140,8 @@ impl Simulation {
             self.mark_violation(rule);
         }
         let traces = trace.map_or_else(Vec::new, |_| scheduler.traces());
+        // A later run may ready a G of this run.
+        scheduler.stop_trace();
         drop(entered);
         if result.is_ok() {
             self.stacks.end(scheduler);
@@ -179,6 +185,8 @@ impl Simulation {
         self.scheduler.set(Some(scheduler));
         if let Some(capacity) = trace {
             scheduler.start_exact_trace(capacity).expect("memory for a trace");
+        } else if self.explored.is_none() {
+            scheduler.start_observation(observer);
         }
         self.boot();
         let main = move || {

@@ -9,6 +9,7 @@ mod idle;
 mod join;
 mod kthread;
 mod locked;
+mod policy;
 mod refusal;
 mod retire;
 mod run;
@@ -113,6 +114,7 @@ pub(crate) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         wake::MUTANTS,
         watchdog::MUTANTS,
         composition::MUTANTS,
+        policy::MUTANTS,
     ];
     lists.into_iter().flatten()
 }

@@ -1,0 +1,31 @@
+//! How the simulator learns of the events that it compares with the [policy](super::policy).
+
+use alloc::collections::BTreeMap;
+use core::cell::RefCell;
+
+use super::simulation::Simulation;
+use crate::record::trace::{Event, Track};
+use crate::record::trace_ring::Ring;
+
+std::thread_local! {
+    /// The observers of the runs on this host thread. They are never freed, so all runs use the same ones.
+    static OBSERVERS: RefCell<BTreeMap<Track, &'static Ring>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// Returns the ring that passes the events of a track to [`Simulation::observe`].
+pub(super) fn observer(track: Track) -> &'static Ring {
+    let observer = || Ring::observer(track).expect("memory for an observer");
+    OBSERVERS.with_borrow_mut(|observers| *observers.entry(track).or_insert_with(observer))
+}
+
+impl Simulation {
+    /// Ends the run if the policy does not allow `event`.
+    pub(super) fn observe(&self, track: Track, event: Event) {
+        let scheduler = self.scheduler.get().expect("events come after the scheduler is made");
+
+        let allowed = self.policy.borrow_mut().observe(track, event, scheduler.procs());
+        if allowed.is_err() {
+            self.finish(allowed);
+        }
+    }
+}

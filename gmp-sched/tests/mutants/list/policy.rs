@@ -1,0 +1,63 @@
+//! Mutants that change a decision of the policy. The simulator's specification (`sim/policy.rs`) detects them.
+
+use super::Catcher::Simulation;
+use super::{Mutant, mutant};
+
+pub(super) const MUTANTS: &[Mutant] = &[
+    mutant(
+        "engine/pick.rs",
+        "a P robs the others before it looks at the global queue",
+        ".or_else(|| processor.pop_local()) .or_else(|| take_global_batch(scheduler, processor))",
+        ".or_else(|| take_global_batch(scheduler, processor)) .or_else(|| processor.pop_local())",
+        Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 20),
+    ),
+    mutant(
+        "entities/processor.rs",
+        "a P checks the global queue at every 200th slice",
+        "pub const GLOBAL_QUEUE_INTERVAL: u64 = 61;",
+        "pub const GLOBAL_QUEUE_INTERVAL: u64 = 200;",
+        Simulation("simulation/", "", 20),
+    ),
+    mutant(
+        "engine/take_global.rs",
+        "a P takes more than its share of the global queue",
+        "(rest + 1) / scheduler.procs()",
+        "(rest + 1)",
+        Simulation("simulation/", "", 20),
+    ),
+    mutant(
+        "engine/enqueue.rs",
+        "a G whose slice is over goes to runnext",
+        "scheduler.put_global_one(&mut shared, goroutine); } scheduler.submitted();",
+        "} put_next(pinned.machine(), processor, goroutine);",
+        Simulation("simulation/", "", 20),
+    ),
+    mutant(
+        "engine/steal.rs",
+        "a thief takes all Gs of a ring",
+        "length - length / 2",
+        "length",
+        Simulation("simulation/", "", 20),
+    ),
+    mutant(
+        "engine/yield_now.rs",
+        "a G yields to the ring although Gs wait in the global queue",
+        "if scheduler.global_length.load(Ordering::Relaxed) == 0 && let Some(next) = pick_next(&pinned, processor)",
+        "if let Some(next) = pick_next(&pinned, processor)",
+        Simulation("simulation/", "", 20),
+    ),
+    mutant(
+        "engine/preempt.rs",
+        "a P may be displaced at any time",
+        "if processor.undisturbed_until() > now {",
+        "if false {",
+        Simulation("simulation/", "", 20),
+    ),
+    mutant(
+        "engine/slice.rs",
+        "a slice lasts for a quarter of its length",
+        "now - Instant::from_nanos(slice.since.load(Ordering::Relaxed)) >= Plat::slice()",
+        "now - Instant::from_nanos(slice.since.load(Ordering::Relaxed)) >= Plat::slice() / 4",
+        Simulation("simulation/", "", 20),
+    ),
+];
