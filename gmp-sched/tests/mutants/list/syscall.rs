@@ -72,7 +72,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 scheduler.note_outside(EventKind::TimerPut, goroutine, processor.id().get().into());
                 put_among_due_timers(processor, goroutine);
             }
-            None => scheduler.put_global_one(&mut shared, goroutine),
+            None => scheduler.put_global_outside(&mut shared, goroutine),
         }
         match machine.processor() {
             Some(_) => {}
@@ -103,7 +103,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 scheduler.note_outside(EventKind::TimerPut, goroutine, processor.id().get().into());
                 put_among_due_timers(processor, goroutine);
             }
-            None => scheduler.put_global_one(&mut shared, goroutine),
+            None => scheduler.put_global_outside(&mut shared, goroutine),
         }
         match machine.processor() {
             Some(_) => {}
