@@ -31,6 +31,11 @@ mod platform {
 
     /// Whether a G can panic without ending the program.
     pub(crate) const PANICS_UNWIND: bool = true;
+
+    /// Calls `operation` while no M is idle. The process of an operation has one M at first.
+    pub(crate) fn without_idle_machines<R>(operation: impl FnOnce() -> R) -> R {
+        operation()
+    }
 }
 
 #[path = "threads/entered.rs"]

@@ -17,7 +17,7 @@ use crate::diagnostics::snapshot;
 use crate::drivers::console;
 use crate::drivers::pci;
 use crate::drivers::virtio::{self, BlockDevice};
-use crate::mm::{self, OutOfMemory, frame, heap, shared_lock, stack, tlb};
+use crate::mm::{self, OutOfMemory, frame, heap, refusal, shared_lock, stack, tlb};
 use crate::traps::divert;
 
 pub use crate::arch::x86_64::interrupts::{NoVectorLeft, Vector};
@@ -162,6 +162,15 @@ pub fn shared_heap_locks() -> usize {
 /// measurement.
 pub fn longest_shared_heap_lock() -> u64 {
     shared_lock::longest_hold(timer::now)
+}
+
+/// From now on, each request for memory of the heap or for a stack fails if `refuses` returns `true`. Only the first call
+/// has an effect, and only in a debug build.
+///
+/// # Safety
+/// `refuses` does not panic, allocate or block. It is called in each context in which memory may be allocated.
+pub unsafe fn refuse_memory_if(refuses: fn() -> bool) {
+    refusal::set(refuses);
 }
 
 /// Takes a free frame, even if it is the last free one.

@@ -77,13 +77,15 @@ pub(crate) const OPERATIONS: &[(&str, Shortage, Operation)] = &[
     ("more Ps", OfThreads, more_procs),
     ("more Ps in a trace", OfThreads, || trace(|scheduler| scheduler.start_trace(10)).and_then(|()| more_procs())),
     ("try_blocking", OfThreads, || {
-        let result = counted(|| gmp_sched::syscall::try_blocking::<ThisPlatform, _>(|| 7))?;
+        let call = || counted(|| gmp_sched::syscall::try_blocking::<ThisPlatform, _>(|| 7));
+        let result = platform::without_idle_machines(call)?;
         assert_eq!(result, 7);
         Ok(())
     }),
     ("try_lock_thread", OfThreads, || counted(platform::try_lock_thread).map(drop)),
     ("blocking", Panics, || {
-        assert_eq!(counted(|| gmp_sched::syscall::blocking::<ThisPlatform, _>(|| 7)), 7);
+        let call = || counted(|| gmp_sched::syscall::blocking::<ThisPlatform, _>(|| 7));
+        assert_eq!(platform::without_idle_machines(call), 7);
         Ok(())
     }),
     ("go", Panics, || {
