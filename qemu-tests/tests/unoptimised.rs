@@ -1,16 +1,24 @@
 //! Runs a guest test that depends on how much stack the kernel uses with an unoptimised kernel. Also runs the tests of
-//! a check that only this kernel makes, and a program whose mistakes only an unoptimised build detects.
+//! a check that only this kernel makes, a test that refuses memory, which only this kernel allows, and a program whose
+//! mistakes only an unoptimised build detects.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+
+/// Returns the command that runs `boot` with these arguments.
+fn command(arguments: &[&str]) -> Command {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["run", "--quiet", "--manifest-path", manifest, "--package", "boot", "--", "--timeout", "300"]);
+    command.args(arguments);
+    command
+}
 
 /// Runs `boot` with these arguments.
 fn boot(arguments: &[&str]) -> Output {
-    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["run", "--quiet", "--manifest-path", manifest, "--package", "boot", "--", "--timeout", "120"]);
-    command.args(arguments).output().expect("cargo runs")
+    command(arguments).output().expect("cargo runs")
 }
 
 fn run(cpus: u32, test: &str) -> String {
@@ -46,6 +54,42 @@ fn locks_of_the_scheduler_are_refused_where_they_are_forbidden() {
         assert!(report.contains(&format!("a lock of the scheduler is taken {context}")), "{test}: {report}");
         assert_eq!(output.status.code(), Some(status), "{test}: {report}");
     }
+}
+
+/// Each operation is called with each of its allocations failing. See `guest/src/without_memory.rs`.
+fn check_without_memory(cpus: &str) {
+    let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
+    let disk = tempfile::NamedTempFile::new().expect("a file");
+    disk.as_file().set_len(1 << 20).expect("room for a disk");
+    let disk = disk.path().to_str().expect("a path in UTF-8");
+    let options =
+        ["--debug", "--icount", "--smp", cpus, "--disk", disk, "--disk-rw", "--kernel-option", "panic=isolate"];
+    let mut command = command(&options);
+    command.args([guest, "without_memory::each_allocation_fails_once"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("cargo runs");
+    // Each mode reads one line, and each read that fails leaves its line to the next.
+    child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all("a line of input\n".repeat(2).as_bytes())
+        .expect("the machine reads its input");
+    let output = child.wait_with_output().expect("it ends");
+    let (text, report) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{text}\n{report}");
+    let lines: Vec<_> = text.lines().filter(|line| line.starts_with("a line of ")).collect();
+    assert!(lines.len() > 2 && lines.iter().all(|line| line.len() == 1021), "{lines:?}");
+}
+
+#[test]
+fn each_allocation_that_fails_on_one_cpu_is_an_error_or_ends_its_g() {
+    check_without_memory("1");
+}
+
+#[test]
+fn each_allocation_that_fails_on_two_cpus_is_an_error_or_ends_its_g() {
+    check_without_memory("2");
 }
 
 /// A program whose first argument chooses the mistake that it makes.

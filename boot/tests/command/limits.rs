@@ -15,6 +15,29 @@ fn machine_with_little_memory_for_its_cpus_runs_with_fewer() {
     }
 }
 
+/// Without disks, and with disks, which take what memory they can get. A machine that leaves CPUs out says how many.
+/// Each boot takes up to a minute.
+#[test]
+#[ignore = "boots 255 CPUs many times"]
+fn machine_of_255_cpus_with_any_memory_runs_and_names_what_is_left_out() {
+    let disk = tempfile::NamedTempFile::new().expect("a file");
+    disk.as_file().set_len(1 << 20).expect("room for a disk");
+    let path = disk.path().to_str().expect("a path in UTF-8");
+    for disks in [0, 20] {
+        for memory in (56..=96).step_by(8).chain([12, 32, 104, 112]) {
+            let memory_option = format!("--memory={memory}");
+            let options =
+                [&["--smp=255", &memory_option, "--timeout=300"][..], &["--disk", path].repeat(disks)].concat();
+            let output = finish(boot_outside(&options, &["status", "7"]));
+            let printed = text(&output.stderr);
+            assert_eq!(status(&output), Some(7), "{memory} MiB, {disks} disks: {printed}");
+            // The other CPUs fit into the larger machines.
+            let names_cpus = printed.contains("no memory for ") && printed.contains(" of 254 other CPUs");
+            assert!(names_cpus || memory > 96, "{memory} MiB, {disks} disks: {printed}");
+        }
+    }
+}
+
 #[test]
 fn machine_with_little_memory_for_its_ps_runs_with_fewer() {
     for memory in [6, 8] {

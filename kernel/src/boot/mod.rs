@@ -17,7 +17,7 @@ use bootloader_api::info::Optional;
 
 use crate::arch::acpi;
 use crate::arch::x86_64::{apic, cpu, cpuid, gdt, interrupts, ioapic, timer};
-use crate::cpu::local;
+use crate::cpu::{cpus, local};
 use crate::diagnostics::{inspection, isolation, panic, watchdog};
 use crate::drivers::{console, disk, random, screen};
 use crate::mm::stack::{self, Stack};
@@ -122,9 +122,9 @@ extern "C" fn start_devices() -> ! {
 const DEVICE_FRAMES: usize = 96;
 
 /// Ends the kernel with the status of a wrong use if fewer than `more` frames would be left beside those that the
-/// scheduler needs on one CPU. The message names the least memory with which the kernel starts.
+/// scheduler needs on the CPUs that are up, with one P. The message names the least memory with which the kernel starts.
 fn require_frames(more: usize) {
-    let (needed, left) = (startup::frames_for_start(1, 1) + more, startup::frames_left());
+    let (needed, left) = (startup::frames_for_start(cpus::count(), 1) + more, startup::frames_left());
     if left < needed {
         let missing = needed - left;
         // The tables of the frame allocator take less than a hundredth of the memory that is added.

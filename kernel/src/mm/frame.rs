@@ -34,6 +34,7 @@ use x86_64::structures::paging::{FrameAllocator, PhysFrame, Size4KiB};
 use super::address::{PAGE_SIZE, PHYSICAL_MAP_BYTES, PHYSICAL_OFFSET, PhysAddr, VirtAddr, physical_to_virtual};
 use super::error::OutOfMemory;
 use super::former_use::FormerUse;
+use super::shared_lock::Measured;
 use super::stack::ahead;
 use crate::cpu::sync::{InterruptMutex, InterruptMutexGuard};
 
@@ -357,9 +358,9 @@ fn grow_tables(table: u64, frames: usize) {
 
 /// Takes the lock. Before that, touches the next two pages of the caller's stack. The holder of the lock needs no more
 /// stack than these two pages. So the holder causes no page fault, whose handler would take the same lock.
-fn lock() -> InterruptMutexGuard<'static, Buddies> {
+fn lock() -> Measured<InterruptMutexGuard<'static, Buddies>> {
     ahead::touch_ahead();
-    FRAMES.lock()
+    Measured::new(FRAMES.lock())
 }
 
 /// Takes a frame, even the last free one. The contents of the frame are undefined.

@@ -20,7 +20,7 @@ use kernel_heap::classes::class_of;
 
 use super::error::OutOfMemory;
 use super::page_runs::{allocate_large, free_large};
-use super::{object_cache, page_runs};
+use super::{object_cache, page_runs, refusal};
 use crate::cpu::contexts;
 use crate::cpu::cpus;
 use crate::cpu::local::{add, cpu_local};
@@ -48,6 +48,9 @@ pub(crate) struct KernelHeap;
 unsafe impl GlobalAlloc for KernelHeap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         contexts::assert_may_allocate();
+        if refusal::refuses() {
+            return ptr::null_mut();
+        }
         let memory = match class_of(layout) {
             Some(class) => object_cache::allocate(class),
             None => allocate_large(layout),

@@ -14,6 +14,7 @@ pub(crate) mod object_cache;
 mod page_runs;
 pub(crate) mod paging;
 mod pressure;
+pub(crate) mod refusal;
 pub(crate) mod shared_lock;
 pub(crate) mod stack;
 mod statistics;

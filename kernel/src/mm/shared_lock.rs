@@ -1,5 +1,5 @@
 //! The locks of the heap that all CPUs share. The tests count how often they are taken, and measure for how long they
-//! are held.
+//! are held. They also measure for how long the lock of the frames is held.
 
 use core::fmt;
 use core::ops::{Deref, DerefMut};
@@ -42,10 +42,10 @@ impl<T> SharedLock<T> {
 
     /// Takes the lock and turns preemption off.
     #[track_caller]
-    pub(super) fn lock(&self) -> SharedGuard<'_, T> {
+    pub(super) fn lock(&self) -> Measured<PreemptMutexGuard<'_, T>> {
         let guard = self.0.lock();
         add!(TAKEN, 1);
-        SharedGuard { since: CLOCK.get().map(|clock| clock()), guard }
+        Measured::new(guard)
     }
 }
 
@@ -55,28 +55,35 @@ impl<T> fmt::Debug for SharedLock<T> {
     }
 }
 
-/// Access to the data of a [`SharedLock`].
+/// The guard of a lock. It measures for how long the lock is held.
 #[derive(Debug)]
-pub(super) struct SharedGuard<'a, T> {
+pub(super) struct Measured<G> {
     since: Option<u64>,
-    guard: PreemptMutexGuard<'a, T>,
+    guard: G,
 }
 
-impl<T> Deref for SharedGuard<'_, T> {
-    type Target = T;
+impl<G> Measured<G> {
+    /// Makes the guard of a lock that the caller has just taken.
+    pub(super) fn new(guard: G) -> Self {
+        Self { since: CLOCK.get().map(|clock| clock()), guard }
+    }
+}
 
-    fn deref(&self) -> &T {
+impl<G: Deref> Deref for Measured<G> {
+    type Target = G::Target;
+
+    fn deref(&self) -> &G::Target {
         &self.guard
     }
 }
 
-impl<T> DerefMut for SharedGuard<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
+impl<G: DerefMut> DerefMut for Measured<G> {
+    fn deref_mut(&mut self) -> &mut G::Target {
         &mut self.guard
     }
 }
 
-impl<T> Drop for SharedGuard<'_, T> {
+impl<G> Drop for Measured<G> {
     fn drop(&mut self) {
         if let (Some(since), Some(clock)) = (self.since, CLOCK.get()) {
             LONGEST.fetch_max(clock() - since, Ordering::Relaxed);

@@ -17,7 +17,7 @@ use crate::diagnostics::snapshot;
 use crate::drivers::console;
 use crate::drivers::pci;
 use crate::drivers::virtio::{self, BlockDevice};
-use crate::mm::{self, OutOfMemory, frame, heap, shared_lock, stack, tlb};
+use crate::mm::{self, OutOfMemory, frame, heap, refusal, shared_lock, stack, tlb};
 use crate::traps::divert;
 
 pub use crate::arch::x86_64::interrupts::{NoVectorLeft, Vector};
@@ -158,10 +158,19 @@ pub fn shared_heap_locks() -> usize {
     shared_lock::times_taken()
 }
 
-/// Returns for how many nanoseconds the heap has held such a lock at most since the last call. The first call begins the
-/// measurement.
+/// Returns for how many nanoseconds such a lock, or the lock of the frames, was held at most since the last call. The
+/// first call begins the measurement.
 pub fn longest_shared_heap_lock() -> u64 {
     shared_lock::longest_hold(timer::now)
+}
+
+/// From now on, each request for memory of the heap or for a stack fails if `refuses` returns `true`. Only the first call
+/// has an effect, and only in a debug build.
+///
+/// # Safety
+/// `refuses` does not panic, allocate or block. It is called in each context in which memory may be allocated.
+pub unsafe fn refuse_memory_if(refuses: fn() -> bool) {
+    refusal::set(refuses);
 }
 
 /// Takes a free frame, even if it is the last free one.

@@ -82,13 +82,15 @@ impl Settings {
 /// The number of frames that the scheduler and the first Gs need in addition to the frames for each CPU and each P. A
 /// kernel with 64 MiB of memory used 311 of these 384 frames, most of them for the Ps.
 const START_FRAMES: usize = 384;
-/// The number of frames that each CPU needs for its reserve for page faults.
-const START_FRAMES_PER_CPU: usize = 12;
+/// The number of frames that each CPU needs: 12 for its reserve for page faults, and 4 for its list of kernel threads
+/// and the timing wheel of those that sleep.
+const START_FRAMES_PER_CPU: usize = 12 + 4;
 /// The number of frames that each P needs. They are for an M, the M's stack, and the page tables of that stack.
 const START_FRAMES_PER_PROCESSOR: usize = 20;
-/// How many bytes each P after the first [`PROCS_LIMIT`] Ps needs. The memory of the first [`PROCS_LIMIT`] Ps is
-/// included in [`START_FRAMES`].
-const BYTES_PER_PROCESSOR: usize = 2 * size_of::<Processor<Kernel>>();
+/// How many bytes each P after the first [`PROCS_LIMIT`] Ps needs, in use or not: its own size, and 12 KiB for its timing
+/// wheel, with a little for the spans of the heap. The memory of the first [`PROCS_LIMIT`] Ps is included in
+/// [`START_FRAMES`].
+const BYTES_PER_PROCESSOR: usize = size_of::<Processor<Kernel>>() + 13 * 1024;
 
 /// Returns how many frames the start of the scheduler needs on `cpus` CPUs, with `procs` Ps in use. The number includes
 /// a few frames for the program. [`frames_left`] must not be less.

@@ -60,7 +60,8 @@
 //! runs, its answers come at the same times, too.
 //!
 //! No function of this crate blocks, except that [`AnswerSlot::wait_for_answer`] waits by a function of its caller.
-//! Only [`Device::open`] uses the heap and calls [`Hal::dma_alloc`]. A reset uses the memory of the queues again.
+//! Only [`Device::open`] and [`SoftwareDevice::new`](software::SoftwareDevice::new) use the heap, and only the former
+//! calls [`Hal::dma_alloc`]. A reset uses the memory of the queues again.
 //!
 //! [`Hal::dma_alloc`]: virtio_drivers::Hal::dma_alloc
 

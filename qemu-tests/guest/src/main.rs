@@ -79,6 +79,8 @@ mod traced;
 #[expect(unsafe_code, reason = "takes vectors")]
 mod vectors;
 #[cfg(gmp_machine)]
+mod without_memory;
+#[cfg(gmp_machine)]
 mod world;
 
 #[cfg(gmp_machine)]

@@ -23,6 +23,9 @@ use crate::platform::Platform;
 /// cancels the [context](Self::with_context) and calls the [hooks](Self::on_cancel). A context or hook that is added
 /// after that is cancelled or called at once. Cancelling does not stop the other Gs by itself.
 ///
+/// The shared state of a group, each hook and each derived context are heap cells. If there is no memory for one of
+/// them, the program ends, as with the types of `alloc`.
+///
 /// ```
 /// use gmp_sched::native::{self, ErrorGroup};
 ///
@@ -65,12 +68,7 @@ impl<E: Send + 'static, Plat: Platform> ErrorGroup<E, Plat> {
     /// use gmp_sched::native::{self, ErrorGroup};
     /// unsafe { native::enter() }.run(1, || assert_eq!(ErrorGroup::<()>::new().wait(), Ok(())));
     /// ```
-    ///
-    /// # Panics
-    ///
-    /// There is no memory for the shared state.
     #[must_use]
-    #[track_caller]
     pub fn new() -> Self {
         Self::with(None)
     }
@@ -90,7 +88,7 @@ impl<E: Send + 'static, Plat: Platform> ErrorGroup<E, Plat> {
     ///
     /// # Panics
     ///
-    /// `limit` is zero, or there is no memory for the shared state.
+    /// `limit` is zero.
     #[must_use]
     #[doc(alias = "SetLimit")]
     #[track_caller]

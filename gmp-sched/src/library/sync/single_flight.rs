@@ -97,7 +97,8 @@ impl<K: Ord + Clone, V: Clone, Plat: Platform> SingleFlight<K, V, Plat> {
     }
 
     /// Returns the value of `fetch` or, if a call with the same key is under way, the value of that call. Blocks the
-    /// calling G meanwhile; allocates; not callable from interrupts. Go: `Do`.
+    /// calling G meanwhile; not callable from interrupts. Allocates heap cells; if there is no memory for them, the
+    /// program ends, as with the types of `alloc`. Go: `Do`.
     ///
     /// ```
     /// use gmp_sched::native::{self, SingleFlight};
@@ -113,7 +114,6 @@ impl<K: Ord + Clone, V: Clone, Plat: Platform> SingleFlight<K, V, Plat> {
     ///   instead.
     /// - Cloning the value panics.
     /// - The G that ran the `fetch` of the call ended without unwinding (see [`Once`](super::Once)).
-    /// - There is no memory for the call.
     /// - The call has to wait, although the caller is pinned or is not a G with a P.
     #[track_caller]
     #[doc(alias = "Do")]

@@ -27,14 +27,29 @@ use crate::cpu::sync::InterruptMutex;
 use crate::drivers::disk_error::{RequestError, SetupError};
 use crate::drivers::pci;
 use crate::mm::frame;
-use crate::sched::kthread;
 use crate::sched::platform::{Kernel, Limit};
+use crate::sched::{kthread, startup};
 
 /// A request takes at most 1/`QUEUE_SHARE` of the buffers of a queue, but at least one buffer, so that a large request
 /// does not stop the others.
 const QUEUE_SHARE: usize = 4;
 /// The buffers of a device take at most 1/`MEMORY_SHARE` of the free memory.
 const MEMORY_SHARE: usize = 16;
+/// How many frames a device takes if it has only one queue with one buffer.
+const LEAST_FRAMES: usize = 48;
+
+/// Returns how many frames the buffers of a device may take, of which it takes one buffer at least. The buffers leave
+/// what the scheduler needs to start with a P for each CPU, and as many frames again for the queues.
+///
+/// # Errors
+/// If a device with one buffer would leave too little for the start with one P.
+fn frames_for_buffers() -> Result<usize, SetupError> {
+    let spare = |procs| startup::frames_left().saturating_sub(startup::frames_for_start(cpus::count(), procs));
+    if spare(1) < LEAST_FRAMES {
+        return Err(SetupError::OutOfMemory);
+    }
+    Ok((frame::free_frames() / MEMORY_SHARE).min(spare(cpus::count()) / 2))
+}
 
 /// A request is lost, and not merely slow, if more requests than this have overtaken it after it had been in flight for
 /// the time limit.
@@ -106,11 +121,12 @@ impl BlockDevice {
         time_limit: Duration,
     ) -> Result<Self, SetupError> {
         transport::check(function)?;
+        let most_frames = frames_for_buffers()?;
         let on_bus = pci::Device::enable(function);
         let vector = interrupts::allocate("virtio disk", handler.0, handler.1).map_err(|_| SetupError::NoVector)?;
         let messages = on_bus.route_messages(vector, &targets(first_cpu))?;
         let transport = transport::open(&on_bus, messages)?;
-        let (device, queues) = Device::open(transport, messages.into(), frame::free_frames() / MEMORY_SHARE)?;
+        let (device, queues) = Device::open(transport, messages.into(), most_frames)?;
         let queues = queues.into_iter().map(|queue| {
             if !device.transport().is_routed(queue.number()) {
                 return Err(SetupError::Refused);
@@ -130,11 +146,12 @@ impl BlockDevice {
         handler: (fn(usize), usize),
         time_limit: Duration,
     ) -> Result<Self, SetupError> {
+        let most_frames = frames_for_buffers()?;
         disk.set_vector(
             interrupts::allocate("disk in memory", handler.0, handler.1).map_err(|_| SetupError::NoVector)?,
         );
         let most_queues = cpus::count().min(MAX_QUEUES);
-        let (device, queues) = Device::open(Connection(disk), most_queues, frame::free_frames() / MEMORY_SHARE)?;
+        let (device, queues) = Device::open(Connection(disk), most_queues, most_frames)?;
         let queues = queues.into_iter().map(|queue| {
             let doorbell = Doorbell::Memory { disk, queue: queue.number() };
             RequestQueue::new(queue, doorbell)

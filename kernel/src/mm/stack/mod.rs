@@ -28,7 +28,7 @@ use core::sync::atomic::Ordering;
 
 use super::address::PAGE_SIZE;
 use super::error::OutOfMemory;
-use super::pressure;
+use super::{pressure, refusal};
 
 use class::{ALL, COMMITTED};
 use slot::Commit;
@@ -67,6 +67,9 @@ impl Stack {
 
     fn take(bytes: usize, commit: Commit) -> Result<Self, OutOfMemory> {
         let class = &ALL[slot::class_of(bytes, commit).ok_or(OutOfMemory)?];
+        if refusal::refuses() {
+            return Err(OutOfMemory);
+        }
         let mut slot = class.take();
         if slot.is_err() {
             pressure::make_room_for(class.frames_wanted(), class.priority());

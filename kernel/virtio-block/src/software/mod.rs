@@ -24,6 +24,7 @@ mod latency;
 mod random;
 mod transport;
 
+use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
 
@@ -62,7 +63,9 @@ pub struct SoftwareDevice<M> {
     queues: [Option<Rings>; MAX_QUEUES],
     /// The number of resets. A request that was taken before a reset is not completed after it.
     resets: u64,
-    pending: heapless::Vec<Pending, MAX_BUFFERS>,
+    /// At most [`MAX_BUFFERS`] requests, in memory that is allocated once. In the device itself, the memory would be
+    /// copied from one stack frame to the next when the device is made.
+    pending: Vec<Pending>,
     memory: PhantomData<fn() -> M>,
 }
 
@@ -121,7 +124,7 @@ impl<M: SharedMemory> SoftwareDevice<M> {
             status: DeviceStatus::empty(),
             queues: [None; MAX_QUEUES],
             resets: 0,
-            pending: heapless::Vec::new(),
+            pending: Vec::with_capacity(MAX_BUFFERS),
             memory: PhantomData,
         }
     }
@@ -206,8 +209,10 @@ impl<M: SharedMemory> SoftwareDevice<M> {
             return None;
         }
         work.writable.write(work.writable.bytes() - 1, &[work.status]);
-        // The push cannot fail: the driver has at most `MAX_BUFFERS` buffers, so no more requests are in flight.
-        let _ = self.pending.push(Pending { timer, ..work.pending });
+        // There is room: the driver has at most `MAX_BUFFERS` buffers, so no more requests are in flight.
+        if self.pending.len() < MAX_BUFFERS {
+            self.pending.push(Pending { timer, ..work.pending });
+        }
         Some(work.pending.due)
     }
 
