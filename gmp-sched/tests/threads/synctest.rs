@@ -152,6 +152,94 @@ fn wait_returns_when_nothing_is_due() {
     });
 }
 
+/// Lets the other Gs of the bubble run until `is_true` returns `true`. They have to run soon, although this G does not
+/// wait durably, so that the driver of the bubble does not run.
+fn soon(what: &str, is_true: impl Fn() -> bool) {
+    for _ in 0..1000 {
+        if is_true() {
+            return;
+        }
+        yield_now();
+    }
+    panic!("{what} has not happened");
+}
+
+#[test]
+fn what_is_due_at_once_happens_before_all_gs_wait() {
+    in_bubbles(|| {
+        let ran = Arc::new(AtomicUsize::new(0));
+        let run = |after: Duration| {
+            let runs = ran.clone();
+            after_func(after, move || _ = runs.fetch_add(1, Ordering::Relaxed))
+        };
+        let function = run(Duration::ZERO);
+        assert!(!function.stop(), "it has been started");
+        soon("the call of a function without a delay", || ran.load(Ordering::Relaxed) == 1);
+        assert!(run(HOUR).reset(Duration::ZERO));
+        soon("the call of a function that was set to run now", || ran.load(Ordering::Relaxed) == 2);
+        assert!(Timer::new(Duration::ZERO).try_wait().is_some());
+        let timer = Arc::new(Timer::new(HOUR));
+        let waiting = {
+            let timer = timer.clone();
+            go(move || timer.wait())
+        };
+        synctest::wait();
+        timer.reset(Duration::ZERO);
+        soon("the end of a wait for a timer that was set to fire now", || waiting.is_finished());
+        assert_eq!(waiting.join().unwrap(), now());
+    });
+}
+
+#[test]
+fn unread_ticker_keeps_its_first_tick_and_its_phase() {
+    in_bubbles(|| {
+        let (start, ticker) = (now(), Ticker::new(HOUR));
+        sleep(HOUR * 9 / 2);
+        assert_eq!(ticker.try_wait(), Some(start + HOUR));
+        assert_eq!((ticker.try_wait(), ticker.wait()), (None, start + HOUR * 5));
+        sleep(HOUR * 5 / 2);
+        select! {
+            recv(ticker) -> tick => assert_eq!(tick.unwrap(), start + HOUR * 6),
+            default => unreachable!("there is a tick"),
+        }
+        assert_eq!(ticker.recv(), start + HOUR * 8);
+    });
+}
+
+#[test]
+fn timer_beyond_the_end_of_time_is_set() {
+    in_bubbles(|| {
+        let timer = Timer::new(Duration::MAX);
+        assert!(timer.stop() && !timer.reset(Duration::MAX));
+        assert!(after_func(Duration::MAX, || unreachable!("is stopped")).stop());
+        assert!(timer.wait() <= now());
+    });
+}
+
+/// The next tick of these tickers would come after the end of time.
+#[test]
+fn ticker_has_no_tick_beyond_the_end_of_time() {
+    for interval in [Duration::MAX, HOUR * 24 * 365 * 400] {
+        let message = message_of(move || {
+            let ticker = Ticker::new(interval);
+            assert!(ticker.wait() <= now() && ticker.try_wait().is_none());
+            ticker.wait();
+        });
+        assert_eq!(message, "deadlock: all goroutines in bubble are blocked");
+    }
+}
+
+/// A ticker that nobody reads does not keep the clock going for ever.
+#[test]
+fn deadlock_of_a_bubble_beside_an_unread_ticker_panics() {
+    let message = message_of(|| {
+        let ticker = Ticker::new(HOUR);
+        assert!(ticker.wait_until(Limit::after(HOUR / 2)).is_err());
+        Context::background().wait();
+    });
+    assert_eq!(message, "deadlock: all goroutines in bubble are blocked");
+}
+
 /// This test is an example from the documentation of Go's package `testing/synctest`.
 #[test]
 fn context_ends_exactly_at_its_deadline() {
