@@ -292,7 +292,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             ticks.set_dormant(false);
             self.arm(pinned, setting);
         }",
-        Test("threads/synctest", "deadlock_of_a_bubble_beside_an_unread_ticker_panics"),
+        Test("threads/synctest_timers", "deadlock_of_a_bubble_beside_an_unread_ticker_panics"),
     ),
     mutant(
         "library/time/slot.rs",
@@ -310,7 +310,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
             self.ticks.fill(&ticks, when);",
         "        if false {
             self.ticks.fill(&ticks, when);",
-        Test("threads/synctest", "unread_ticker_keeps_its_first_tick_and_its_phase"),
+        Test("threads/synctest_timers", "unread_ticker_keeps_its_first_tick_and_its_phase"),
     ),
     mutant(
         "library/time/slot.rs",
@@ -319,35 +319,35 @@ pub(super) const MUTANTS: &[Mutant] = &[
         let missed",
         "        let when = now.as_nanos();
         let missed",
-        Test("threads/synctest", "unread_ticker_keeps_its_first_tick_and_its_phase"),
+        Test("threads/synctest_timers", "unread_ticker_keeps_its_first_tick_and_its_phase"),
     ),
     mutant(
         "library/time/slot.rs",
         "a ticker fires for ever at the end of time",
         ".map_or(Instant::NEVER, Instant::from_nanos);",
         ".map_or(if period == 0 { Instant::NEVER } else { Instant::LAST }, Instant::from_nanos);",
-        Test("threads/synctest", "ticker_has_no_tick_beyond_the_end_of_time"),
+        Test("threads/synctest_timers", "ticker_has_no_tick_beyond_the_end_of_time"),
     ),
     mutant(
         "library/time/slot.rs",
         "a timer of a bubble that is set to fire at once fires when all Gs wait",
         "        let waiting = now.and_then(|now| self.send_tick(&ticks, &mut setting, now));",
         "        let waiting = now.and_then(|_| None);",
-        Test("threads/synctest", "what_is_due_at_once_happens_before_all_gs_wait"),
+        Test("threads/synctest_timers", "what_is_due_at_once_happens_before_all_gs_wait"),
     ),
     mutant(
         "library/time/after_func.rs",
         "a function of a bubble without a delay is started when all Gs wait",
         "        if self.bubble.is_some() && when <= self.bubble.now() {",
         "        if self.bubble.is_some() && when < self.bubble.now() {",
-        Test("threads/synctest", "what_is_due_at_once_happens_before_all_gs_wait"),
+        Test("threads/synctest_timers", "what_is_due_at_once_happens_before_all_gs_wait"),
     ),
     mutant(
         "library/time/mod.rs",
         "a timer that is set beyond the end of time is not set",
         "    (now + duration).min(Instant::LAST)",
         "    now + duration",
-        Test("threads/synctest", "timer_beyond_the_end_of_time_is_set"),
+        Test("threads/synctest_timers", "timer_beyond_the_end_of_time_is_set"),
     ),
     mutant(
         "engine/deadlock.rs",
