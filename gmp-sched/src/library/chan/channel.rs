@@ -313,12 +313,11 @@ impl<T, Plat: Platform> Channel<T, Plat> {
     where
         T: Copy,
     {
-        debug_assert!(held.is_of(&self.header) && self.header.receivers.is_empty());
+        debug_assert!(self.header.receivers.is_empty() && self.header.len() == 0);
         let word = self.header.word();
-        assert!(word.length() < self.header.capacity, "the buffer has no room");
-        // SAFETY: the lock is held and the ring has room. This function owns the value, which is `Copy`.
-        unsafe { self.ring.push(&raw const value) };
-        held.set_len(word, 1);
+        // SAFETY: this function owns the value, and a `Copy` type may be copied or forgotten.
+        let attempt = unsafe { self.offer_to_open(held, &raw const value, word, word.length()) };
+        debug_assert!(matches!(attempt, Attempt::Moved(None)));
     }
 
     /// Receives a value or, if the receive would have to wait, queues `waiter` as a receiver.
