@@ -233,7 +233,7 @@ impl<Plat: Platform> Timers<Plat> {
     pub(crate) fn is_any_awaited(&self) -> bool {
         // The lock is taken only if there are timers, because this is called whenever all Ms are idle.
         self.earliest() != Instant::NEVER
-            && self.wheel.lock().any(|timer| match timer.action.get() {
+            && self.wheel.lock().has_element(|timer| match timer.action.get() {
                 Action::Wake(..) | Action::Resume(_) => true,
                 Action::Fire(target, _) => target.0.is_awaited(),
             })

@@ -263,7 +263,7 @@ impl<T: Timed> TimingWheel<T> {
     }
 
     /// Whether `is_wanted` returns `true` for any element. Begins with the elements that are due first.
-    pub(crate) fn any(&self, is_wanted: impl Fn(&'static T) -> bool) -> bool {
+    pub(crate) fn has_element(&self, is_wanted: impl Fn(&'static T) -> bool) -> bool {
         let mut slots = self.slots.get(self.first).into_iter().chain(self.slots.iter());
         slots.any(|slot| {
             let next = |element: &&'static T| Some(element.entry().next()).filter(|next| !is(slot.first, next));
