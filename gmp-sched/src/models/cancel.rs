@@ -209,3 +209,21 @@ fn two_overlapping_cancellations_end_all_descendants() {
         run_as(second, |_| assert!([&top, &beside, &below].into_iter().all(|node| node.cause().is_some())));
     });
 }
+
+/// All Ms are idle, and the only G waits for a timer. While it waits for the timer's tick, this is no deadlock. If its
+/// wait was for something else, it is one, although the timer is still armed.
+#[test]
+fn timer_that_is_armed_for_nobody_is_no_reason_to_wait() {
+    explore(|| {
+        let setting = Setting::new(1);
+        let (idler, waits) = (setting.busy_machine(), setting.goroutine());
+        let slot = armed_timer(idler, waits, LATER, Duration::ZERO);
+        run_as(idler, |pinned| idler.go_idle(pinned));
+        let is_dead = || setting.scheduler.is_dead(&setting.scheduler.shared.lock()).is_some();
+        assert!(!is_dead());
+        run_as(idler, |pinned| {
+            assert!(slot.channel().header.lock(pinned).remove(Side::Receive, &waits.waiter));
+        });
+        assert!(is_dead());
+    });
+}

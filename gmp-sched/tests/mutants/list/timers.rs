@@ -354,13 +354,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a timer for which nobody waits keeps a deadlock from being found",
         "processor.timers.is_any_awaited());",
         "processor.timers.earliest() != crate::base::instant::Instant::NEVER);",
-        Simulation("simulation/time", "deadlock_beside_unread_timers_is_found", 1),
+        Model("cancel::timer_that_is_armed_for_nobody_is_no_reason_to_wait"),
     ),
     mutant(
         "entities/timers.rs",
         "the deadlock check ignores timers for which a G waits",
         "                Action::Fire(target, _) => target.0.is_awaited(),",
         "                Action::Fire(..) => false,",
-        Simulation("simulation/time", "wait_for_a_timer_among_unread_ones_is_no_deadlock", 10),
+        Simulation("simulation/unread_timers", "wait_for_a_timer_among_unread_ones_is_no_deadlock", 10),
     ),
 ];
