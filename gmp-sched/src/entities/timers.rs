@@ -110,6 +110,9 @@ pub(crate) trait Fire<Plat: Platform>: Sync {
     /// while no G runs. Takes no lock.
     fn is_awaited(&self) -> bool;
 
+    /// Whether the timer was made in a bubble. The caller holds the lock of the timer's channel.
+    fn is_in_bubble(&self) -> bool;
+
     /// Called under the lock of the timer's channel before a receive, while the timer is dormant. If the timer is due,
     /// puts its tick into the channel. Otherwise arms the timer, because the receiver may be about to wait. (If the
     /// caller has no P, it cannot wait, and the timer stays dormant.)

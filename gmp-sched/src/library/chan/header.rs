@@ -9,7 +9,7 @@ use core::ptr;
 use super::loom_lock::BlockingLock as RawLock;
 #[cfg(not(gmp_loom))]
 use super::spinning::SpinningLock as RawLock;
-use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::base::atomic::{AtomicUsize, Ordering};
 use crate::base::points::Site;
 use crate::base::reference::AtomicRef;
 use crate::entities::bubble::BubbleRef;
@@ -24,8 +24,7 @@ use crate::platform::{Pinned, Platform};
 
 /// The header of a channel. Go: the part of `hchan` before its buffer.
 ///
-/// All fields may be read without the lock, as a hint. Mutable fields are written under the lock, except
-/// `is_in_bubble`, which is set while no G uses the channel.
+/// All fields may be read without the lock, as a hint. Mutable fields are written under the lock.
 #[derive(Debug)]
 pub(crate) struct Header<Plat: Platform> {
     lock: RawLock<Plat>,
@@ -41,10 +40,7 @@ pub(crate) struct Header<Plat: Platform> {
     pub(super) receivers: WaitQueue<Plat>,
     /// The bubble in which the channel was made, if any.
     bubble: BubbleRef<Plat>,
-    /// Whether a wait for the channel is durable. The channel of a timer is reused by later timers. Each of these
-    /// timers sets this flag when the timer is made. At that time no G waits for the channel.
-    is_in_bubble: AtomicBool,
-    /// The timer whose ticks are received from this channel, if there is one.
+    /// The timer whose ticks are received from this channel, if there is one. Never changes afterwards.
     timer: AtomicRef<FireTarget<Plat>>,
     /// See [`Platform::channel_number`].
     number: u32,
@@ -144,7 +140,6 @@ impl<Plat: Platform> Header<Plat> {
             word: AtomicUsize::new(if bubble.is_some() { RESTRICTED } else { 0 }),
             senders: WaitQueue::new(),
             receivers: WaitQueue::new(),
-            is_in_bubble: AtomicBool::new(bubble.is_some()),
             timer: AtomicRef::none(),
             number: Plat::channel_number(),
             bubble,
@@ -298,12 +293,6 @@ impl<Plat: Platform> Header<Plat> {
         self.wait_reasons[side as usize]
     }
 
-    /// Sets whether waiting for this channel is durable. Called by the timer that owns the channel. The timer itself,
-    /// not the channel, checks which Gs may use the timer.
-    pub(crate) fn set_in_bubble(&self, is_in_bubble: bool) {
-        self.is_in_bubble.store(is_in_bubble, Ordering::Relaxed);
-    }
-
     /// The waiters of `side`.
     #[inline]
     pub(crate) fn queue(&self, side: Side) -> &WaitQueue<Plat> {
@@ -318,8 +307,9 @@ impl<Plat: Platform> Awaited for Header<Plat> {
     /// Whether the channel is in the calling G's bubble. Called only if the G may use the channel. If such a channel is
     /// in a bubble, that bubble is the G's. So it is enough to check whether the channel is in a bubble.
     fn is_of_current_bubble(&self) -> bool {
-        // Ordering: Relaxed, because a timer changes the flag of its channel before another G can use the timer.
-        self.is_in_bubble.load(Ordering::Relaxed)
+        // The channel of a timer belongs to no bubble, because the channel is reused by later timers. The timer itself
+        // checks which Gs may use it.
+        self.timer.load(Ordering::Relaxed).map_or(self.bubble.is_some(), |timer| timer.0.is_in_bubble())
     }
 }
 

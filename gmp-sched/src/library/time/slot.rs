@@ -83,8 +83,7 @@ pub(super) struct Setting<Plat: Platform> {
     period: Duration,
     /// Whether the timer is among the timers of a P or of a bubble, or is about to fire.
     is_armed: bool,
-    /// The bubble in which the timer was made. The timer uses the clock of this bubble. (The channel records only
-    /// whether there is a bubble, not which one.)
+    /// The bubble in which the timer was made. The timer uses the clock of this bubble.
     pub(super) bubble: BubbleRef<Plat>,
     /// The G to start, if the timer runs a function.
     pub(super) prepared: Option<&'static Goroutine<Plat>>,
@@ -150,9 +149,7 @@ impl<Plat: Platform> TimerSlot<Plat> {
                 slot
             }
         };
-        let bubble = BubbleRef::current();
-        slot.setting.lock().bubble = bubble;
-        slot.ticks.header.set_in_bubble(bubble.is_some());
+        slot.setting.lock().bubble = BubbleRef::current();
         slot.runs_function.store(false, Ordering::Relaxed);
         Ok(slot)
     }
@@ -368,6 +365,10 @@ impl<Plat: Platform> Fire<Plat> for TimerSlot<Plat> {
 
     fn is_awaited(&self) -> bool {
         self.runs_function.load(Ordering::Relaxed) || self.has_receivers()
+    }
+
+    fn is_in_bubble(&self) -> bool {
+        self.setting.lock().bubble.is_some()
     }
 
     fn settle(&'static self) {
