@@ -86,7 +86,8 @@ use crate::platform::{Pinned, Platform};
 /// # Panics
 ///
 /// - The body panics, or calls `goexit`.
-/// - All Gs of the bubble wait, and the bubble has no timer: `deadlock: all goroutines in bubble are blocked`.
+/// - All Gs of the bubble wait, none of them for a timer, and no delayed function is pending: `deadlock: all goroutines
+///   in bubble are blocked`.
 /// - The body has returned, which stops the clock, and other Gs still wait:
 ///   `deadlock: main bubble goroutine has exited but blocked goroutines remain`.
 /// - There is no memory for the bubble or its main G.

@@ -1,30 +1,12 @@
 //! Arming timers, and running the actions of due ones. A [`WaitEnd`] may end a wait before the event for which the
 //! G waits has come.
 
-use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
-use crate::engine::enqueue::enqueue_next;
 use crate::engine::park::make_runnable;
 use crate::entities::bubble::BubblePointer;
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::timers::{Action, Timer};
 use crate::platform::{Pinned, Platform};
-
-impl<Plat: Platform> Timer<Plat> {
-    /// If this timer is armed, runs the actions of all due timers in its wheel. The caller need not be the timer owner.
-    /// The Gs that become runnable are enqueued on the current P.
-    pub(crate) fn run_if_due(&'static self, pinned: &Pinned<Plat>) {
-        let Some(timers) = self.timers.load(Ordering::Relaxed).filter(|_| self.is_armed()) else { return };
-        if timers.earliest() != Instant::NEVER {
-            let now = Plat::now();
-            while let Some(action) = timers.pop_due(now) {
-                if let Some(readied) = action.run(pinned, now) {
-                    enqueue_next(pinned, readied);
-                }
-            }
-        }
-    }
-}
 
 impl<Plat: Platform> Action<Plat> {
     /// Runs the action. `now` is the current time. If the action makes a G runnable that this M may run, returns that
@@ -38,19 +20,9 @@ impl<Plat: Platform> Action<Plat> {
                 won.then(|| make_runnable(pinned, goroutine)).flatten()
             }
             Self::Fire(target, setting) => target.0.fire(pinned, setting, now),
-            Self::Resume(goroutine) if is_of_caller(pinned, goroutine) => Some(goroutine),
-            Self::Resume(goroutine) => {
-                // The caller polls a timer of another scheduler.
-                goroutine.scheduler().inject_from_outside(goroutine);
-                None
-            }
+            Self::Resume(goroutine) => Some(goroutine),
         }
     }
-}
-
-/// Whether the caller is on an M of the scheduler of `goroutine`.
-fn is_of_caller<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &Goroutine<Plat>) -> bool {
-    pinned.try_machine().is_some_and(|machine| machine.is_of_scheduler_of(goroutine))
 }
 
 /// Sets `timer` to run `action` at `when`. If `goroutine` is in a bubble, the timer is set in that bubble, otherwise on

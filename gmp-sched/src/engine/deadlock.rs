@@ -1,7 +1,6 @@
 //! Deadlock detection: no G runs, and none ever will. Go: `checkdead`.
 
 use crate::base::atomic::Ordering;
-use crate::base::instant::Instant;
 use crate::entities::goroutine::WaitReason;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::shared::Shared;
@@ -22,7 +21,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     }
 
     /// Returns the message to report if this scheduler is dead. A scheduler is dead in two cases. In both, every M is
-    /// idle, no timer is armed and no G waits for a device. In the first case, at least one G waits. In the second
+    /// idle, no armed timer would make a G runnable, and no G waits for a device. In the first case, at least one G waits. In the second
     /// case, no G is left, and the main G has called `goexit`. A scheduler that is shut down does not count as dead.
     ///
     /// The last M to check sees the state that the other Ms have left. The reason is that each M publishes its state
@@ -36,8 +35,8 @@ impl<Plat: Platform> Scheduler<Plat> {
         if self.signals.waiting.load(Ordering::Relaxed) != 0 {
             return None;
         }
-        let no_timer = self.processors().iter().all(|processor| processor.timers.earliest() == Instant::NEVER);
-        if !no_timer || self.is_work_visible() || self.is_shut_down() {
+        let is_timer_awaited = self.processors().iter().any(|processor| processor.timers.is_any_awaited());
+        if is_timer_awaited || self.is_work_visible() || self.is_shut_down() {
             return None;
         }
         let mut waiting = self.goroutines().filter(|goroutine| goroutine.status() == Status::Waiting).peekable();

@@ -15,7 +15,6 @@
 //! decided under the wheel's lock.
 
 use core::fmt;
-use core::time::Duration;
 
 use crate::base::atomic::{AtomicU64, Ordering, StaticU32};
 use crate::base::error::OutOfResources;
@@ -29,7 +28,7 @@ use crate::base::timing_wheel::{Timed, TimingWheel, WheelEntry};
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::platform::{Pinned, Platform};
 
-/// A timer that fires once, or periodically. Like Gs, timers are never freed, only reused. Go: `timer`.
+/// A timer that fires once. Like Gs, timers are never freed, only reused. Go: `timer`.
 ///
 /// The fields are written under the lock of the [`Timers`] that contain this timer, or while the timer is not set.
 #[doc(alias = "timer")]
@@ -37,8 +36,6 @@ pub(crate) struct Timer<Plat: Platform> {
     /// The [`Timers`] that contain this timer, or contained it last.
     pub(crate) timers: AtomicRef<Timers<Plat>>,
     entry: WheelEntry<Self>,
-    /// The time between firings in nanoseconds; 0 if the timer fires only once.
-    period: AtomicU64,
     action: StoredAction<Plat>,
 }
 
@@ -50,33 +47,7 @@ impl<Plat: Platform> Timed for Timer<Plat> {
 
 impl<Plat: Platform> Timer<Plat> {
     pub(crate) fn new() -> Self {
-        Self {
-            timers: AtomicRef::none(),
-            entry: WheelEntry::unlinked(),
-            period: AtomicU64::new(0),
-            action: StoredAction::none(),
-        }
-    }
-
-    /// Makes the timer fire repeatedly until it is cancelled. Each firing time is `period` after the previous one, or a
-    /// multiple of `period` if firings were missed. If `period` is zero, the timer fires once. The timer must not be
-    /// set, and no other caller may set or cancel it meanwhile.
-    pub(crate) fn set_period(&self, period: Duration) {
-        let nanoseconds = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
-        self.period.store(nanoseconds, Ordering::Relaxed);
-    }
-
-    /// Returns the next time at which this timer is due, if it was due at `when` and fires at `now`. Returns `None` if
-    /// the timer fires only once. Firings that were missed between `when` and `now` are dropped.
-    #[inline]
-    fn next(&self, when: Instant, now: Instant) -> Option<Instant> {
-        let period = self.period.load(Ordering::Relaxed);
-        if period == 0 {
-            return None;
-        }
-        let missed = (now.as_nanos() - when.as_nanos()) / period;
-        let step = period.saturating_mul(missed.saturating_add(1));
-        Some(Instant::from_nanos(when.as_nanos().saturating_add(step)).min(Instant::LAST))
+        Self { timers: AtomicRef::none(), entry: WheelEntry::unlinked(), action: StoredAction::none() }
     }
 
     pub(crate) fn is_armed(&self) -> bool {
@@ -134,6 +105,18 @@ pub(crate) trait Fire<Plat: Platform>: Sync {
     /// or stopped. Called while pinned, without the lock of the timers; must not block or allocate. Returns the G that
     /// this call has readied, if any; the caller runs or enqueues that G.
     fn fire(&'static self, pinned: &Pinned<Plat>, setting: u64, now: Instant) -> Option<&'static Goroutine<Plat>>;
+
+    /// Whether firing the timer would do anything: whether a G waits for it, or it runs a function. The answer is exact
+    /// while no G runs. Takes no lock.
+    fn is_awaited(&self) -> bool;
+
+    /// Whether the timer was made in a bubble. The caller holds the lock of the timer's channel.
+    fn is_in_bubble(&self) -> bool;
+
+    /// Called under the lock of the timer's channel before a receive, while the timer is dormant. If the timer is due,
+    /// puts its tick into the channel. Otherwise arms the timer, because the receiver may be about to wait. (If the
+    /// caller has no P, it cannot wait, and the timer stays dormant.)
+    fn settle(&'static self);
 }
 
 /// A reference to a [`Fire`], as a sized type that an [`AtomicRef`] can refer to.
@@ -184,7 +167,7 @@ impl<Plat: Platform> StoredAction<Plat> {
 /// The wheel of the timers of a P or of a bubble.
 pub(crate) type Wheel<Plat> = TimingWheel<Timer<Plat>>;
 
-/// The timers of one P or of one bubble. Go: `timers`.
+/// The armed timers of one P or of one bubble. Go: `timers`.
 #[doc(alias = "timers")]
 pub(crate) struct Timers<Plat: Platform> {
     wheel: Lock<Wheel<Plat>, Plat>,
@@ -249,7 +232,17 @@ impl<Plat: Platform> Timers<Plat> {
         self.length.store(wheel.len(), Ordering::Relaxed);
     }
 
-    /// Takes the earliest timer out of the wheel if it is due, and returns its action. A periodic timer is set again.
+    /// Whether firing any of these timers would make a G runnable. The answer is exact while no G runs.
+    pub(crate) fn is_any_awaited(&self) -> bool {
+        // The lock is taken only if there are timers, because this is called whenever all Ms are idle.
+        self.earliest() != Instant::NEVER
+            && self.wheel.lock().has_element(|timer| match timer.action.get() {
+                Action::Wake(..) | Action::Resume(_) => true,
+                Action::Fire(target, _) => target.0.is_awaited(),
+            })
+    }
+
+    /// Takes the earliest timer out of the wheel if it is due, and returns its action.
     #[inline(always)]
     pub(crate) fn pop_due(&self, now: Instant) -> Option<Action<Plat>> {
         if self.earliest() > now {
@@ -257,16 +250,7 @@ impl<Plat: Platform> Timers<Plat> {
         }
         Plat::point_before_lock(Site::Timers);
         let mut wheel = self.wheel.lock();
-        let action = wheel.pop_due(now).map(|(timer, when)| {
-            let action = timer.action.get();
-            // Only timers of programs can be periodic.
-            if let Action::Fire(..) = action
-                && let Some(next) = timer.next(when, now)
-            {
-                wheel.insert(timer, next);
-            }
-            action
-        });
+        let action = wheel.pop_due(now).map(|(timer, _)| timer.action.get());
         self.publish(&wheel);
         action
     }

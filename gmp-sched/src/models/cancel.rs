@@ -13,6 +13,7 @@ use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 use crate::entities::timers::Action;
+use crate::library::chan::Side;
 use crate::library::limit::{Cause, ContextError, Node};
 use crate::library::time::TimerSlot;
 use crate::platform::Pinned;
@@ -22,19 +23,14 @@ const DUE: Instant = Instant::from_nanos(1);
 /// A point in time that no model reaches.
 const LATER: Instant = Instant::from_nanos(1 << 50);
 
-/// Fires the timers that are due at `now` on the P that the M `of` holds. Returns how many Gs were readied.
-fn run_due_at(pinned: &Pinned<Model>, of: &'static Machine<Model>, now: Instant) -> usize {
+/// Fires the timers that are due at [`DUE`] on the P that the M `of` holds. Returns how many Gs were readied.
+fn run_due(pinned: &Pinned<Model>, of: &'static Machine<Model>) -> usize {
     let processor = of.processor().expect("it holds one");
     let mut readied = 0;
-    while let Some(action) = processor.timers.pop_due(now) {
-        readied += usize::from(action.run(pinned, now).is_some());
+    while let Some(action) = processor.timers.pop_due(DUE) {
+        readied += usize::from(action.run(pinned, DUE).is_some());
     }
     readied
-}
-
-/// Calls [`run_due_at`] for the timers that are due at [`DUE`].
-fn run_due(pinned: &Pinned<Model>, of: &'static Machine<Model>) -> usize {
-    run_due_at(pinned, of, DUE)
 }
 
 /// Whether the G has been readied. It can be readied only once, because a second waker finds that it no longer waits.
@@ -104,48 +100,74 @@ fn context_derived_during_cancellation_is_cancelled() {
     });
 }
 
-/// `stop` is called while the timer fires. It returns `true`, because no tick has been received, and no tick can be
+/// On the P of `owner`, sets a timer to `when` and to every `period` after that. Queues `receiver` as a receiver of its
+/// ticks, so that the timer is armed.
+fn armed_timer(
+    owner: &'static Machine<Model>,
+    receiver: &'static Goroutine<Model>,
+    when: Instant,
+    period: Duration,
+) -> &'static TimerSlot<Model> {
+    let value_slot = Box::leak(Box::new(std::sync::atomic::AtomicU64::new(0)));
+    receiver.waiter.prepare(receiver, WaitGeneration::SOLE, value_slot.as_ptr().cast());
+    let slot = run_as(owner, |_| {
+        let slot = TimerSlot::<Model>::take().unwrap();
+        assert!(slot.channel().recv_or_queue(&receiver.waiter).is_none());
+        slot.set(when, period);
+        slot
+    });
+    slot.unwrap()
+}
+
+/// `stop` is called while the timer fires. It returns `true` if and only if the waiting G gets no tick. No tick can be
 /// received afterwards.
 #[test]
 fn timer_stopped_while_it_fires_leaves_no_tick() {
     explore(|| {
         let setting = Setting::new(2);
-        let (owner, timer) = (setting.running_machine(), setting.running_machine());
-        let slot = run_as(owner, |_| {
-            let slot = TimerSlot::<Model>::take().unwrap();
-            slot.set(DUE, Duration::ZERO);
-            slot
-        });
-        let slot = slot.unwrap();
-        let fires = spawn_as(timer, move |pinned| assert_eq!(run_due(pinned, owner), 0));
-        run_as(owner, |_| {
-            assert!(slot.stop(), "no tick has been received");
-            assert!(slot.try_take().is_none(), "a stale tick");
-        });
+        let (owner, timer, receiver) = (setting.running_machine(), setting.running_machine(), setting.goroutine());
+        let slot = armed_timer(owner, receiver, DUE, Duration::ZERO);
+        let fires = spawn_as(timer, move |pinned| assert!(run_due(pinned, owner) <= 1));
+        let was_stopped = run_as(owner, |_| slot.stop()).unwrap();
         fires.join().unwrap();
-        run_as(owner, |_| assert!(slot.try_take().is_none(), "a stale tick"));
+        assert_ne!(was_stopped, is_readied(receiver));
+        run_as(owner, |_| assert!(slot.try_take().is_none() && !slot.stop(), "a stale tick"));
     });
 }
 
-/// A timer is set again while it fires. Afterwards no tick of the earlier setting can be received.
+/// A timer is set again while it fires. The waiting G gets the tick of the earlier setting only if `set` has returned
+/// that this tick was received.
 #[test]
 fn timer_reset_while_it_fires_delivers_no_stale_tick() {
     explore(|| {
         let setting = Setting::new(2);
-        let (owner, timer) = (setting.running_machine(), setting.running_machine());
-        let slot = run_as(owner, |_| {
-            let slot = TimerSlot::<Model>::take().unwrap();
-            slot.set(DUE, Duration::ZERO);
-            slot
-        });
-        let slot: &'static TimerSlot<Model> = slot.unwrap();
-        let fires = spawn_as(timer, move |pinned| assert_eq!(run_due(pinned, owner), 0));
-        run_as(owner, |_| {
-            assert!(slot.set(LATER, Duration::ZERO));
-            assert!(slot.try_take().is_none(), "a stale tick");
-        });
+        let (owner, timer, receiver) = (setting.running_machine(), setting.running_machine(), setting.goroutine());
+        let slot = armed_timer(owner, receiver, DUE, Duration::ZERO);
+        let fires = spawn_as(timer, move |pinned| assert!(run_due(pinned, owner) <= 1));
+        let was_set = run_as(owner, |_| slot.set(LATER, Duration::ZERO)).unwrap();
         fires.join().unwrap();
-        run_as(owner, |_| assert!(slot.stop() && slot.try_take().is_none(), "a stale tick"));
+        assert_ne!(was_set, is_readied(receiver));
+        run_as(owner, |_| assert!(slot.try_take().is_none() && slot.stop(), "a stale tick"));
+    });
+}
+
+/// A ticker is still armed, although the last wait for it is over. It fires while another G begins to wait. This G gets
+/// a tick: at once, or by the firing.
+#[test]
+fn wait_that_begins_while_a_ticker_becomes_dormant_gets_a_tick() {
+    explore(|| {
+        let setting = Setting::new(2);
+        let (owner, timer, former) = (setting.running_machine(), setting.running_machine(), setting.goroutine());
+        let slot = armed_timer(owner, former, DUE, Duration::from_nanos(10));
+        run_as(owner, |pinned| {
+            let header = &slot.channel().header;
+            assert!(header.lock(pinned).remove(Side::Receive, &former.waiter));
+        });
+        let fires = spawn_as(timer, move |pinned| assert!(run_due(pinned, owner) <= 1));
+        let received = run_as(owner, |_| slot.channel().recv_or_queue(&former.waiter)).unwrap();
+        fires.join().unwrap();
+        assert_ne!(received.is_some(), is_readied(former), "the G waits for ever");
+        run_as(owner, |_| slot.stop());
     });
 }
 
@@ -157,13 +179,8 @@ fn timer_moved_from_a_retired_p_is_stopped_in_a_system_call() {
         let setting = Setting::new(2);
         let (caller, successor) = (setting.running_machine(), setting.running_machine());
         let (from, to) = (caller.held_processor(), successor.held_processor());
-        let slot = run_as(caller, |_| {
-            let slot = TimerSlot::<Model>::take().unwrap();
-            slot.set(LATER, Duration::ZERO);
-            core::mem::forget(enter_syscall::<Model>());
-            slot
-        });
-        let slot: &'static TimerSlot<Model> = slot.unwrap();
+        let slot = armed_timer(caller, setting.goroutine(), LATER, Duration::ZERO);
+        run_as(caller, |_| core::mem::forget(enter_syscall::<Model>()));
         let retires = spawn_as(successor, move |_| {
             to.timers.adopt(&from.timers);
         });
@@ -193,31 +210,20 @@ fn two_overlapping_cancellations_end_all_descendants() {
     });
 }
 
-/// A ticker fires on one M. Before that firing has completed, the ticker fires again on another M. Two Gs wait for
-/// ticks. The G that has waited longer gets a tick, and the other G gets none or a later one.
+/// All Ms are idle, and the only G waits for a timer. While it waits for the timer's tick, this is no deadlock. If its
+/// wait was for something else, it is one, although the timer is still armed.
 #[test]
-fn overtaken_tick_is_not_delivered() {
+fn timer_that_is_armed_for_nobody_is_no_reason_to_wait() {
     explore(|| {
-        let setting = Setting::new(3);
-        let (owner, timer) = (setting.running_machine(), setting.running_machine());
-        let waiting = [setting.goroutine(), setting.goroutine()];
-        let value_slots = [0; 2].map(|_| &*Box::leak(Box::new(std::sync::atomic::AtomicU64::new(0))));
-        let slot = run_as(owner, |_| {
-            let slot = TimerSlot::<Model>::take().unwrap();
-            slot.set(DUE, Duration::from_nanos(10));
-            for (goroutine, value_slot) in waiting.into_iter().zip(value_slots) {
-                goroutine.waiter.prepare(goroutine, WaitGeneration::SOLE, value_slot.as_ptr().cast());
-                slot.queue(&goroutine.waiter);
-            }
-            slot
+        let setting = Setting::new(1);
+        let (idler, waits) = (setting.busy_machine(), setting.goroutine());
+        let slot = armed_timer(idler, waits, LATER, Duration::ZERO);
+        run_as(idler, |pinned| idler.go_idle(pinned));
+        let is_dead = || setting.scheduler.is_dead(&setting.scheduler.shared.lock()).is_some();
+        assert!(!is_dead());
+        run_as(idler, |pinned| {
+            assert!(slot.channel().header.lock(pinned).remove(Side::Receive, &waits.waiter));
         });
-        let fires = spawn_as(timer, move |pinned| {
-            run_due(pinned, owner);
-        });
-        run_as(owner, |pinned| run_due_at(pinned, owner, Instant::from_nanos(20)));
-        fires.join().unwrap();
-        let [first, second] = value_slots.map(|value_slot| value_slot.load(std::sync::atomic::Ordering::Relaxed));
-        assert!(first != 0 && (second == 0 || first < second), "ticks of {first} and then {second}");
-        run_as(owner, |_| slot.unwrap().stop());
+        assert!(is_dead());
     });
 }

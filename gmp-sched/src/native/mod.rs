@@ -104,6 +104,7 @@ use core::ops::Range;
 use core::panic::AssertUnwindSafe;
 use std::panic;
 use std::sync;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 use std::time::Instant as SystemInstant;
@@ -400,6 +401,14 @@ unsafe impl Platform for Native {
 
     #[expect(clippy::print_stderr, reason = "the program's last words")]
     fn fatal(scheduler: &'static Scheduler<Self>, message: Arguments<'_>) -> ! {
+        // Several Ms may find the same error, such as a deadlock, at the same time. Only the first one reports it.
+        // Ordering: Relaxed, because no data is passed.
+        static IS_REPORTED: AtomicBool = AtomicBool::new(false);
+        if IS_REPORTED.swap(true, Ordering::Relaxed) {
+            loop {
+                thread::park();
+            }
+        }
         // The message is repeated at the end, because the list may be long.
         std::eprintln!("fatal error: {message}\n{}\n\nfatal error: {message}", scheduler.goroutine_list());
         std::process::exit(2);

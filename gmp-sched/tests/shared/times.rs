@@ -8,6 +8,7 @@ use core::time::Duration;
 
 use gmp_sched::select;
 use gmp_sched::select::{Select, recv};
+use gmp_sched::time::Instant;
 
 use super::platform::{
     AfterFunc, Context, Limit, Receiver, Ticker, Timer, after, after_func, channel, go, now, sleep, sleep_until,
@@ -97,6 +98,87 @@ fn ticker_drops_late_ticks_and_keeps_its_phase() {
     assert!(ticker.try_wait().is_none());
 }
 shared_test!(ticker_drops_late_ticks_and_keeps_its_phase);
+
+/// A ticker for which nobody waits is not armed. What it would have sent is computed when it is read: the first tick
+/// that was missed, and after it only ticks that are not yet due, at multiples of the interval.
+fn ticker_keeps_one_tick_and_its_phase_while_nobody_waits() {
+    let interval = milliseconds(2);
+    let ticker = Ticker::new(interval);
+    sleep(interval * 4);
+    let first = ticker.try_wait().expect("four intervals are over");
+    sleep(interval * 4);
+    let second = ticker.try_wait().expect("four intervals are over");
+    assert!(second - first >= interval && second <= now());
+    assert_eq!((second - first).as_nanos() % interval.as_nanos(), 0);
+    // A select that does not wait receives the tick, too.
+    sleep(interval * 4);
+    let third = select! { recv(ticker) -> tick => tick.unwrap(), default => unreachable!("the ticker is due") };
+    assert!(third > second);
+    assert!(ticker.recv() > third);
+    ticker.stop();
+    sleep(interval * 2);
+    assert!(ticker.try_wait().is_none());
+    select! { recv(ticker) => unreachable!("it was stopped"), default => {} }
+}
+shared_test!(ticker_keeps_one_tick_and_its_phase_while_nobody_waits);
+
+/// A wait ends without a tick, so that nobody waits for the timer when it is due. The tick is received later.
+fn timer_that_fires_after_the_last_wait_keeps_its_tick() {
+    let timer = Timer::new(milliseconds(3));
+    assert!(timer.wait_until(Limit::after(Duration::from_micros(10))).is_err());
+    let (sender, receiver) = channel::<()>(0);
+    let sending = go(move || sender.send(()));
+    select! { recv(receiver) => {}, recv(timer) => {} }
+    drop(receiver);
+    let _ = sending.join();
+    timer.reset(milliseconds(3));
+    assert!(timer.wait_until(Limit::after(Duration::from_micros(10))).is_err());
+    sleep(milliseconds(4));
+    assert!(timer.stop(), "nobody has received the tick");
+    timer.reset(milliseconds(1));
+    assert!(timer.wait_until(Limit::after(Duration::from_micros(10))).is_err());
+    sleep(milliseconds(2));
+    assert!(timer.recv() <= now());
+    assert!(!timer.stop());
+}
+shared_test!(timer_that_fires_after_the_last_wait_keeps_its_tick);
+
+/// A duration that reaches beyond the end of time sets a timer that never fires in practice, but that is set.
+fn timer_beyond_the_end_of_time_is_set() {
+    let timer = Timer::new(Duration::MAX);
+    assert!(timer.stop() && !timer.reset(Duration::MAX) && timer.reset(Duration::MAX) && timer.stop());
+    assert!(!Timer::try_at(Instant::NEVER).unwrap().stop());
+    let function = after_func(FOREVER, || unreachable!());
+    assert!(function.reset(Duration::MAX) && function.stop());
+    let ticker = Ticker::new(Duration::MAX);
+    assert!(ticker.try_wait().is_none());
+    assert!(ticker.wait_until(Limit::after(milliseconds(1))).is_err());
+}
+shared_test!(timer_beyond_the_end_of_time_is_set);
+
+/// Several Gs wait for a timer that is off. Setting it ends one of the waits, and stopping it leaves the others waiting.
+fn set_timer_ends_the_wait_of_a_g_that_waits_for_a_stopped_timer() {
+    let timer = Arc::new(Timer::new(FOREVER));
+    timer.stop();
+    let waiting: Vec<_> = (0..3)
+        .map(|_| {
+            let timer = timer.clone();
+            go(move || timer.wait())
+        })
+        .collect();
+    for _ in 0..3 {
+        (0..10).for_each(|_| yield_now());
+        timer.reset(FOREVER);
+        assert!(timer.stop());
+        timer.reset(milliseconds(1));
+        while timer.stop() {
+            timer.reset(milliseconds(1));
+            sleep(milliseconds(2));
+        }
+    }
+    waiting.into_iter().for_each(|waiting| assert!(waiting.join().unwrap() <= now()));
+}
+shared_test!(set_timer_ends_the_wait_of_a_g_that_waits_for_a_stopped_timer);
 
 fn after_func_runs_unless_stopped() {
     let ran = Arc::new(AtomicUsize::new(0));

@@ -23,3 +23,4 @@ mod sync;
 mod synctest;
 mod time;
 mod traced;
+mod unread_timers;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use gmp_sched::goroutine::WaitReason;
-use gmp_sched::native::{self, Condvar, Mutex, Native, forbid_waits, go, sleep};
+use gmp_sched::native::{self, Condvar, Mutex, Native, Ticker, Timer, forbid_waits, go, sleep};
 use gmp_sched::park::park;
 
 use crate::entered::THREADS;
@@ -167,6 +167,35 @@ fn section_for_another_g() {
         });
         drop(held);
     });
+}
+
+/// All Gs wait, beside timers for which nobody waits. Each M checks for a deadlock when it goes idle.
+fn deadlock() {
+    THREADS.run(4, || {
+        let timer = Timer::new(HOUR);
+        native::select! { recv(timer) => {}, timeout(Duration::from_millis(1)) => {} }
+        let _unread = Ticker::new(Duration::from_millis(10));
+        (0..8).for_each(|_| go(|| native::select! {}).detach());
+        native::select! {}
+    });
+}
+
+/// The report begins and ends with the message. Several Ms may find the deadlock, but only one of them reports it.
+#[test]
+fn deadlock_is_reported_once() {
+    if env::var(CASE).is_ok() {
+        return deadlock();
+    }
+    for _ in 0..20 {
+        let child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "fatal::deadlock_is_reported_once", "--nocapture", "--test-threads=1"])
+            .env(CASE, "deadlock")
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&child.stderr);
+        assert_eq!(stderr.matches("fatal error: all goroutines are asleep - deadlock!").count(), 2, "{stderr}");
+        assert_eq!(child.status.code(), Some(2), "{stderr}");
+    }
 }
 
 #[test]

@@ -31,6 +31,8 @@ mod synctest;
 #[cfg(all(feature = "extras", feature = "synctest"))]
 mod synctest_own;
 #[cfg(all(feature = "extras", feature = "synctest"))]
+mod synctest_timers;
+#[cfg(all(feature = "extras", feature = "synctest"))]
 mod synctest_waits;
 mod trace;
 #[cfg(feature = "extras")]

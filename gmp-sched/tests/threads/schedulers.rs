@@ -13,7 +13,6 @@ use gmp_sched::native::{
     self, Condvar, Context, Mutex, Native, Receiver, Semaphore, Sender, Timer, WaitGroup, channel, go,
 };
 use gmp_sched::platform::Pinned;
-use gmp_sched::preempt::give_way;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -353,34 +352,4 @@ fn raise_by_another_scheduler_readies_the_waiter_in_its_own() {
         }
     };
     together(1, wait, raise);
-}
-
-/// A displaced G waits among the due timers of its P. A G of another scheduler polls a timer of that P, and finds the
-/// displaced G there. The displaced G continues under its own scheduler.
-#[test]
-fn displaced_g_that_another_scheduler_finds_continues_at_home() {
-    fn give_way_after(duration: Duration) {
-        let begin = Instant::now();
-        while begin.elapsed() < duration {}
-        drop(give_way(Pinned::<Native>::new()));
-    }
-    let [soon, later] = [Duration::from_millis(1), Duration::from_micros(1300)];
-    THREADS.run(1, move || {
-        let (home, timer) = (here(), Timer::new(HOUR));
-        let displaced = go(move || {
-            native::sleep(soon);
-            give_way_after(later);
-            here()
-        });
-        let polls = go(move || {
-            native::sleep(later);
-            let other = thread::spawn(move || THREADS.run(1, move || timer.try_wait()));
-            assert!(other.join().expect("it does not panic").is_none(), "the timer is not due");
-        });
-        native::yield_now();
-        // The first G displaces this one, and the second G then displaces the first.
-        give_way_after(soon);
-        polls.join().unwrap();
-        assert_eq!(displaced.join(), Ok(home));
-    });
 }

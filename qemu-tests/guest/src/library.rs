@@ -32,6 +32,24 @@ macro_rules! shared_test {
 #[path = "../../../gmp-sched/tests/shared/mod.rs"]
 mod shared;
 
+/// The main G waits for ever, beside a ticker and timers for which nobody waits. One of them is still armed for a wait
+/// that is over. So there is a deadlock, which is reported before that timer is due.
+fn deadlock_beside_unread_timers_is_reported() {
+    use kernel::prelude::*;
+    const HOUR: Duration = Duration::from_secs(3600);
+    let _unread = (Ticker::new(Duration::from_millis(10)), Timer::new(HOUR));
+    let timer = Timer::new(HOUR);
+    select! { recv(timer) => unreachable!(), timeout(Duration::from_millis(1)) => {} }
+    select! {}
+}
+guest_test!(
+    deadlock_beside_unread_timers_is_reported,
+    smp = &[1, 2],
+    isolated,
+    status = 2,
+    texts = &["fatal error: all goroutines are asleep - deadlock!", "goroutine 1 [select (no cases)"]
+);
+
 /// All Gs wait for channels, so there is a deadlock. The report shows what each G waits for.
 fn deadlock_on_channels_is_reported() {
     use kernel::prelude::*;

@@ -56,7 +56,7 @@ mod tests;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::hint::cold_path;
-use core::{fmt, mem, ptr};
+use core::{fmt, iter, mem, ptr};
 
 use levels::{GROUP, GROUPS, LOWEST_END, NEAR_END, SLOTS, first_groups, level_of, rotation, slot_come_near};
 
@@ -260,6 +260,15 @@ impl<T: Timed> TimingWheel<T> {
         let popped = (first.element, first.when());
         self.take(first);
         Some(popped)
+    }
+
+    /// Whether `is_wanted` returns `true` for any element. Begins with the elements that are due first.
+    pub(crate) fn has_element(&self, is_wanted: impl Fn(&'static T) -> bool) -> bool {
+        let mut slots = self.slots.get(self.first).into_iter().chain(self.slots.iter());
+        slots.any(|slot| {
+            let next = |element: &&'static T| Some(element.entry().next()).filter(|next| !is(slot.first, next));
+            iter::successors(slot.first, next).any(&is_wanted)
+        })
     }
 
     /// Takes out all elements and passes them to `to` with their times, in the order of the times. Afterwards the base

@@ -116,14 +116,8 @@ impl<T, Plat: Platform> Channel<T, Plat> {
     #[inline(always)]
     unsafe fn offer_to_open(&self, held: &Held<'_, Plat>, from: *const T, word: Word, length: usize) -> Attempt<Plat> {
         debug_assert!(held.is_of(&self.header));
-        if let Some((receiver, goroutine)) = self.header.receivers.pop_with_goroutine() {
-            let slot = receiver.slot.load(Ordering::Relaxed).cast::<T>();
-            // SAFETY: `slot` is the address of an uninitialised variable for a `T`. The variable belongs to the waiting
-            // receiver, and is valid until the receiver's G is readied, which happens only after this copy.
-            // `pop_with_goroutine` has ended the wait, so no other G writes to the variable. `from` points to a value
-            // that the caller owns.
-            unsafe { ptr::copy_nonoverlapping(from, slot, 1) };
-            receiver.outcome.store(MOVED, Ordering::Relaxed);
+        // SAFETY: the caller upholds this function's contract, and the called function has the same contract.
+        if let Some(goroutine) = unsafe { self.move_to_receiver(from) } {
             return Attempt::Moved(Some(goroutine));
         }
         if length < self.header.capacity {
@@ -133,6 +127,25 @@ impl<T, Plat: Platform> Channel<T, Plat> {
             return Attempt::Moved(None);
         }
         Attempt::NotReady
+    }
+
+    /// Moves the value at `from` to a waiting receiver, if there is one. Returns the receiver's G, which the caller must
+    /// ready after the lock is released.
+    ///
+    /// # Safety
+    ///
+    /// The lock is held. `from` points to a value that the caller owns. The value is moved out if a G is returned.
+    #[inline(always)]
+    unsafe fn move_to_receiver(&self, from: *const T) -> Option<&'static Goroutine<Plat>> {
+        let (receiver, goroutine) = self.header.receivers.pop_with_goroutine()?;
+        let slot = receiver.slot.load(Ordering::Relaxed).cast::<T>();
+        // SAFETY: `slot` is the address of an uninitialised variable for a `T`. The variable belongs to the waiting
+        // receiver, and is valid until the receiver's G is readied, which happens only after this copy.
+        // `pop_with_goroutine` has ended the wait, so no other G writes to the variable. `from` points to a value
+        // that the caller owns.
+        unsafe { ptr::copy_nonoverlapping(from, slot, 1) };
+        receiver.outcome.store(MOVED, Ordering::Relaxed);
+        Some(goroutine)
     }
 
     /// Moves the oldest value to `to`. If the channel has a buffer and a sender waits, the sender's value moves into
@@ -171,10 +184,12 @@ impl<T, Plat: Platform> Channel<T, Plat> {
         Attempt::Moved(Some(goroutine))
     }
 
-    /// Does what [`take`](Self::take) does, for a channel that is closed or was made in a bubble.
+    /// Does what [`take`](Self::take) does, for a channel that is closed, was made in a bubble, or belongs to a dormant
+    /// timer.
     #[cold]
     #[inline(never)]
     unsafe fn take_restricted(&self, to: *mut T, word: Word) -> Attempt<Plat> {
+        let word = if word.is_dormant() { self.header.settle_timer() } else { word };
         if word.length() > 0 {
             // Makes a second guard, because taking the address of the caller's guard would force that guard into memory
             // on the fast path.
@@ -282,18 +297,43 @@ impl<T, Plat: Platform> Channel<T, Plat> {
         Err((value.into_inner(), matches!(attempt, Attempt::Closed)))
     }
 
-    /// Sends `value` if no wait is needed and drops it otherwise. If a receiver waited, returns its G, which the caller
-    /// must ready.
-    pub(crate) fn send_or_drop(&self, pinned: &Pinned<Plat>, value: T) -> Option<&'static Goroutine<Plat>>
+    /// Sends `value` to a waiting receiver, if there is one, and drops it otherwise. Returns the receiver's G, which the
+    /// caller must ready after the lock is released.
+    pub(crate) fn send_to_receiver(&self, held: &Held<'_, Plat>, value: T) -> Option<&'static Goroutine<Plat>>
     where
         T: Copy,
     {
-        let held = self.header.lock(pinned);
+        debug_assert!(held.is_of(&self.header));
+        // SAFETY: the lock is held. This function owns the value, and a `Copy` type may be copied or forgotten.
+        unsafe { self.move_to_receiver(&raw const value) }
+    }
+
+    /// Puts `value` into the empty buffer of a channel for which no receiver waits.
+    pub(crate) fn fill(&self, held: &Held<'_, Plat>, value: T)
+    where
+        T: Copy,
+    {
+        debug_assert!(self.header.receivers.is_empty() && self.header.len() == 0);
+        let word = self.header.word();
         // SAFETY: this function owns the value, and a `Copy` type may be copied or forgotten.
-        match unsafe { self.offer(&held, &raw const value) } {
-            Attempt::Moved(waiting) => waiting,
-            Attempt::Closed | Attempt::NotReady => None,
+        let attempt = unsafe { self.offer_to_open(held, &raw const value, word, word.length()) };
+        debug_assert!(matches!(attempt, Attempt::Moved(None)));
+    }
+
+    /// Receives a value or, if the receive would have to wait, queues `waiter` as a receiver.
+    #[cfg(gmp_loom)]
+    pub(crate) fn recv_or_queue(&self, waiter: &'static crate::entities::waiter::Waiter<Plat>) -> Option<T> {
+        let mut slot = MaybeUninit::<T>::uninit();
+        let pinned = Pinned::of_scheduler();
+        let held = self.header.lock(&pinned);
+        // SAFETY: `slot` is an uninitialised local variable.
+        if let Attempt::Moved(sender) = unsafe { self.take(&held, slot.as_mut_ptr()) } {
+            unlock_and_ready(&pinned, held, sender);
+            // SAFETY: a value has moved into `slot`.
+            return Some(unsafe { slot.assume_init() });
         }
+        self.header.queue(Side::Receive).push_back(waiter);
+        None
     }
 
     /// Sends `value`. Returns an error if the channel is closed, or if the send must wait and `limit` is over first.

@@ -9,10 +9,14 @@ use core::ptr;
 use super::loom_lock::BlockingLock as RawLock;
 #[cfg(not(gmp_loom))]
 use super::spinning::SpinningLock as RawLock;
-use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::base::atomic::{AtomicUsize, Ordering};
 use crate::base::points::Site;
+use crate::base::reference::AtomicRef;
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::WaitReason;
+#[cfg(doc)]
+use crate::entities::timers::Fire;
+use crate::entities::timers::FireTarget;
 use crate::entities::wait_reason::Awaited;
 use crate::entities::waiter::Waiter;
 use crate::library::waiter::{WaitQueue, Woken};
@@ -20,8 +24,7 @@ use crate::platform::{Pinned, Platform};
 
 /// The header of a channel. Go: the part of `hchan` before its buffer.
 ///
-/// All fields may be read without the lock, as a hint. Mutable fields are written under the lock, except
-/// `is_in_bubble`, which is set while no G uses the channel.
+/// All fields may be read without the lock, as a hint. Mutable fields are written under the lock.
 #[derive(Debug)]
 pub(crate) struct Header<Plat: Platform> {
     lock: RawLock<Plat>,
@@ -37,36 +40,45 @@ pub(crate) struct Header<Plat: Platform> {
     pub(super) receivers: WaitQueue<Plat>,
     /// The bubble in which the channel was made, if any.
     bubble: BubbleRef<Plat>,
-    /// Whether a wait for the channel is durable. The channel of a timer is reused by later timers. Each of these
-    /// timers sets this flag when the timer is made. At that time no G waits for the channel.
-    is_in_bubble: AtomicBool,
+    /// The timer whose ticks are received from this channel, if there is one. Never changes afterwards.
+    timer: AtomicRef<FireTarget<Plat>>,
     /// See [`Platform::channel_number`].
     number: u32,
 }
 
-/// Set if the channel is closed or was made in a bubble. Gs outside of that bubble must not use the channel.
+/// Set if the channel is closed, was made in a bubble, or belongs to a dormant timer. Gs outside of that bubble must not
+/// use the channel.
 const RESTRICTED: usize = 1 << (usize::BITS - 1);
 /// Set if the channel is closed, so that nothing can be sent any more. Never reset; set only together with
 /// [`RESTRICTED`].
 const CLOSED: usize = RESTRICTED >> 1;
-/// The mask of the bits below [`CLOSED`]. These bits are the number of values in the buffer.
-const LENGTH: usize = CLOSED - 1;
+/// Set while the channel's timer is dormant, that is, set but not among the timers of a P. Then no G waits for the
+/// channel, and a receive must [settle](Fire::settle) the timer first. To the checks without the lock the channel seems
+/// to be ready. Changed only together with [`RESTRICTED`].
+const DORMANT: usize = CLOSED >> 1;
+/// The mask of the bits below [`DORMANT`]. These bits are the number of values in the buffer.
+const LENGTH: usize = DORMANT - 1;
 
 /// The value of [`Header::word`].
 #[derive(Clone, Copy)]
 pub(super) struct Word(usize);
 
 impl Word {
-    /// Whether the buffer is empty, and the channel is open and in no bubble.
+    /// Whether the buffer is empty, and the channel is open, in no bubble, and not that of a dormant timer.
     #[inline(always)]
     pub(super) fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether the channel is closed or was made in a bubble.
+    /// Whether the channel is closed, was made in a bubble, or belongs to a dormant timer.
     #[inline(always)]
     pub(super) fn is_restricted(self) -> bool {
         self.0 & RESTRICTED != 0
+    }
+
+    /// Whether the channel belongs to a dormant timer.
+    pub(super) fn is_dormant(self) -> bool {
+        self.0 & DORMANT != 0
     }
 
     /// Number of values in the buffer of a channel that is not [restricted](Self::is_restricted).
@@ -128,10 +140,23 @@ impl<Plat: Platform> Header<Plat> {
             word: AtomicUsize::new(if bubble.is_some() { RESTRICTED } else { 0 }),
             senders: WaitQueue::new(),
             receivers: WaitQueue::new(),
-            is_in_bubble: AtomicBool::new(bubble.is_some()),
+            timer: AtomicRef::none(),
             number: Plat::channel_number(),
             bubble,
         }
+    }
+
+    /// Makes this the channel of the ticks of `timer`.
+    pub(crate) fn set_timer(&self, timer: &'static FireTarget<Plat>) {
+        self.timer.store(Some(timer), Ordering::Relaxed);
+    }
+
+    /// Settles the dormant timer of this channel, whose lock is held. Returns the current word.
+    pub(super) fn settle_timer(&self) -> Word {
+        if let Some(timer) = self.timer.load(Ordering::Relaxed) {
+            timer.0.settle();
+        }
+        self.word()
     }
 
     /// The place of the channel in the order in which a G locks several channels.
@@ -268,12 +293,6 @@ impl<Plat: Platform> Header<Plat> {
         self.wait_reasons[side as usize]
     }
 
-    /// Sets whether waiting for this channel is durable. Called by the timer that owns the channel. The timer itself,
-    /// not the channel, checks which Gs may use the timer.
-    pub(crate) fn set_in_bubble(&self, is_in_bubble: bool) {
-        self.is_in_bubble.store(is_in_bubble, Ordering::Relaxed);
-    }
-
     /// The waiters of `side`.
     #[inline]
     pub(crate) fn queue(&self, side: Side) -> &WaitQueue<Plat> {
@@ -288,8 +307,9 @@ impl<Plat: Platform> Awaited for Header<Plat> {
     /// Whether the channel is in the calling G's bubble. Called only if the G may use the channel. If such a channel is
     /// in a bubble, that bubble is the G's. So it is enough to check whether the channel is in a bubble.
     fn is_of_current_bubble(&self) -> bool {
-        // Ordering: Relaxed, because a timer changes the flag of its channel before another G can use the timer.
-        self.is_in_bubble.load(Ordering::Relaxed)
+        // The channel of a timer belongs to no bubble, because the channel is reused by later timers. The timer itself
+        // checks which Gs may use it.
+        self.timer.load(Ordering::Relaxed).map_or(self.bubble.is_some(), |timer| timer.0.is_in_bubble())
     }
 }
 
@@ -312,6 +332,14 @@ impl<Plat: Platform> Held<'_, Plat> {
     pub(super) fn set_len(&self, before: Word, change: isize) {
         // Ordering: Release; partner: the Acquire in `word`.
         self.header.word.store(before.0.wrapping_add_signed(change), Ordering::Release);
+    }
+
+    /// Sets whether the timer of this channel is dormant. Called only for the channel of a timer, which is never closed.
+    pub(crate) fn set_dormant(&self, is_dormant: bool) {
+        let length = self.header.len();
+        let bits = if is_dormant { RESTRICTED | DORMANT } else { 0 };
+        // Ordering: Release; partner: the Acquire in `word`.
+        self.header.word.store(length | bits, Ordering::Release);
     }
 
     /// Closes the channel and ends all waits. Returns the senders and receivers that waited, which the caller must

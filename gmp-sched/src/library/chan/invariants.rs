@@ -18,6 +18,7 @@ impl<Plat: Platform> Header<Plat> {
         let length = self.len();
         assert!(length <= self.capacity, "{length} values are in a buffer for {}", self.capacity);
         assert!(length == 0 || receivers.is_none(), "a receiver waits although the buffer has a value");
+        assert!(!self.word().is_dormant() || receivers.is_none(), "a receiver waits for a dormant timer");
         assert!(length == self.capacity || senders.is_none(), "a sender waits although the buffer has room");
     }
 }

@@ -8,7 +8,7 @@ use core::fmt;
 use core::time::Duration;
 
 use super::slot::Setting;
-use super::{Instant, RESET, STOP, TimerSlot};
+use super::{Instant, RESET, STOP, TimerSlot, instant_after as after};
 use crate::base::atomic::{AtomicU64, Ordering};
 use crate::base::error::OutOfResources;
 use crate::engine::current::CurrentProcessor;
@@ -91,7 +91,7 @@ pub fn try_after_func<Plat: Platform>(
     ) -> Result<AfterFunc<Plat>, OutOfResources> {
         after_func_at::<Plat, F, F>(when, function)
     }
-    prepare(super::now::<Plat>() + duration, function)
+    prepare(after(super::now::<Plat>(), duration), function)
 }
 
 /// Like [`after_func`], but runs `function` at the point in time `when`. With [`Instant::NEVER`] only
@@ -121,9 +121,12 @@ pub(crate) fn after_func_at<Plat: Platform, N, F: FnOnce() + Send + 'static>(
     goroutine.waiter.outcome.store(RUN, Ordering::Relaxed);
     let here = CurrentProcessor::new();
     let mut setting = slot.setting.lock();
-    setting.prepared = Some(goroutine);
-    slot.arm(&here, &mut setting, when, Duration::ZERO);
-    Ok(AfterFunc { slot, number: AtomicU64::new(setting.number), bubble: setting.bubble })
+    slot.start_at(&here, &mut setting, when, goroutine);
+    let after_func = AfterFunc { slot, number: AtomicU64::new(setting.number), bubble: setting.bubble };
+    drop(setting);
+    drop(here);
+    after_func.start_if_due_in_bubble(when);
+    Ok(after_func)
 }
 
 impl<Plat: Platform> AfterFunc<Plat> {
@@ -170,6 +173,14 @@ impl<Plat: Platform> AfterFunc<Plat> {
         Self { slot: self.slot, number, bubble: self.bubble }
     }
 
+    /// The timers of a bubble fire only when all Gs of the bubble wait. So a function that is due at once is started
+    /// here.
+    fn start_if_due_in_bubble(&self, when: Instant) {
+        if self.bubble.is_some() && when <= self.bubble.now() {
+            self.start_now();
+        }
+    }
+
     fn start(&self, what: usize) -> bool {
         let pinned = Pinned::<Plat>::of_scheduler();
         let mut setting = self.slot.setting.lock();
@@ -208,15 +219,16 @@ impl<Plat: Platform> AfterFunc<Plat> {
     #[track_caller]
     pub fn reset(&self, duration: Duration) -> bool {
         self.check_bubble(RESET);
-        let when = self.bubble.now() + duration;
+        let when = after(self.bubble.now(), duration);
         let here = CurrentProcessor::<Plat>::new();
         let mut setting = self.slot.setting.lock();
-        if self.still_to_come(&mut setting).is_none() {
-            return false;
-        }
+        let Some(goroutine) = self.still_to_come(&mut setting) else { return false };
         self.slot.disarm(&here.pinned, &mut setting);
-        self.slot.arm(&here, &mut setting, when, Duration::ZERO);
+        self.slot.start_at(&here, &mut setting, when, goroutine);
         self.number.store(setting.number, Ordering::Relaxed);
+        drop(setting);
+        drop(here);
+        self.start_if_due_in_bubble(when);
         true
     }
 

@@ -10,6 +10,10 @@
 //! [`Timer::reset`] drop this tick, so they leave no stale tick behind (as in Go since 1.23). Waiting borrows the
 //! timer, so no G can wait for a timer that has been dropped.
 //!
+//! A timer or ticker is among the timers of a P only if a G waits for it. Otherwise it costs nothing, and does not keep
+//! the scheduler from finding a [deadlock](crate#features). Whether it has a tick is then computed from the clock when
+//! it is read.
+//!
 //! A timer, ticker or delayed function that was made in a [bubble](crate#features) uses the bubble's clock and belongs
 //! to the Gs of the bubble. A G outside of the bubble panics if it stops, sets or waits for such a timer. A timer,
 //! ticker or delayed function that was made outside of all bubbles uses the platform's clock, even if a G of a bubble
@@ -55,6 +59,8 @@ pub(crate) use slot::TimerSlot;
 pub use ticker::Ticker;
 pub use timer::{Timer, after};
 
+use core::time::Duration;
+
 pub use crate::base::instant::Instant;
 use crate::engine::sleep;
 use crate::platform::Platform;
@@ -63,6 +69,12 @@ use crate::platform::Platform;
 const STOP: &str = "stop of synctest timer";
 /// What the panic message calls a reset of a timer of another bubble.
 const RESET: &str = "reset of synctest timer";
+
+/// The point in time `duration` after `now`, for a timer that is set. If it would be beyond the end of time, this is the
+/// last instant, because a timer that is set to [`Instant::NEVER`] is not set at all.
+fn instant_after(now: Instant, duration: Duration) -> Instant {
+    (now + duration).min(Instant::LAST)
+}
 
 /// The current time of the platform's clock or, for a G in a bubble, of the [bubble's](crate#features) clock. Callable
 /// from anywhere except interrupts, which use [`Platform::now`].

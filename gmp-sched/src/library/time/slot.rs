@@ -1,22 +1,43 @@
 //! The reusable part of a program's timer. A slot is never freed, so that a firing under way can still access it.
 //!
-//! A timer fires in three steps. First the timer is removed from its P's timers under their lock. Then, under the
-//! slot's lock, the generation for which the timer was armed is compared with that of the slot; if they are equal, a
-//! tick is sent, or the G that is to run the function is taken from the slot. Then, without a lock, the G that waited
-//! for the tick is readied, or the G of the function is started. Stopping or setting the timer increments the
-//! generation under the slot's lock, so a firing of an earlier setting has no effect, however late it comes.
+//! As in Go, ticks are received from a channel, which is a part of the slot. Receiving from it borrows the timer. So a
+//! select receives from timers as from any channel, no G receives from a timer that has been dropped, and the channel
+//! is reused with the slot.
 //!
-//! As in Go, ticks are sent to a channel with capacity 1. Here the channel is a part of the slot, and receiving from it
-//! borrows the timer. So a select receives from timers as from any channel, no G receives from a timer that has been
-//! dropped, and the channel is reused with the slot.
+//! # When a timer is armed
+//!
+//! A timer that is set is *armed*, that is, among the timers of a P, only if a G waits for it. Otherwise it is
+//! *dormant*: it costs no interrupt, and it does not keep the scheduler from finding a deadlock. All changes are made
+//! under the lock of the channel:
+//!
+//! | state | when | a receive |
+//! |---|---|---|
+//! | off | the timer was stopped, or has fired and its tick was received | waits |
+//! | dormant | nobody waits for the timer | computes from the clock whether there is a tick; if there is none, arms the timer, and may then wait |
+//! | armed | set to fire, or about to fire | waits |
+//!
+//! The state dormant is a bit of the channel ([`Held::set_dormant`](crate::library::chan::Held::set_dormant)), so that
+//! receives from other channels need no check. If a wait ends for another reason than the tick, the timer stays armed:
+//! in a loop around a select, the timer of an arm that is never taken is armed once, not in each iteration. When an
+//! armed timer fires and nobody waits, it becomes dormant, and its tick can be received later. (Go: `blockTimerChan`,
+//! `maybeRunChan`. Go disarms a timer when the last wait for it ends.)
+//!
+//! # Firing
+//!
+//! A timer fires in three steps. First the timer is removed from its P's timers under their lock. Then, under the locks
+//! of the channel and of the slot, the generation for which the timer was armed is compared with that of the slot; if
+//! they are equal, a tick is sent, or the G that is to run the function is taken from the slot. Then, without a lock,
+//! the G that waited for the tick is readied, or the G of the function is started. Stopping or setting the timer
+//! increments the generation, so a firing of an earlier setting has no effect, however late it comes.
 
 use alloc::vec::Vec;
 use core::fmt;
-use core::mem;
+use core::mem::{self, ManuallyDrop};
 use core::time::Duration;
 
 use spin::Once;
 
+use crate::base::atomic::{AtomicBool, Ordering};
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::base::list::{Linked, List};
@@ -27,8 +48,9 @@ use crate::engine::current::CurrentProcessor;
 use crate::engine::park::make_runnable;
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::Goroutine;
+use crate::entities::machine::Machine;
 use crate::entities::timers::{self, Action, Fire, FireTarget};
-use crate::library::chan::Channel;
+use crate::library::chan::{Channel, Held, Side, unlock_and_ready};
 use crate::lifecycle::new_goroutine::start_prepared;
 use crate::platform::{Pinned, Platform};
 
@@ -41,11 +63,13 @@ pub(crate) struct TimerSlot<Plat: Platform> {
     /// The free list to which the slot returns.
     unused: &'static Unused<Plat>,
     link: AtomicRef<Self>,
-    /// A reference to this slot, to be stored among the timers of a P. Made when the slot is armed for the first time.
+    /// A reference to this slot, to be stored among the timers of a P and in the channel. Made with the slot.
     target: Once<FireTarget<Plat>>,
+    /// Whether the timer runs a function, so that its ticks have no receivers.
+    runs_function: AtomicBool,
+    /// If the lock of `ticks` is also needed, it is taken first.
     pub(super) setting: Lock<Setting<Plat>, Plat>,
-    /// When the timer fires, the current time is sent to this channel. The channel's lock may be taken under the lock
-    /// of `setting`.
+    /// The ticks are received from this channel. Its buffer has a tick only during a receive.
     ticks: Channel<Instant, Plat>,
 }
 
@@ -53,27 +77,44 @@ pub(crate) struct TimerSlot<Plat: Platform> {
 pub(super) struct Setting<Plat: Platform> {
     /// The generation. Arming and disarming increment it. Go: `timer.seq`.
     pub(super) number: u64,
-    /// Whether the timer is armed or about to fire.
-    is_set: bool,
-    /// Whether the timer fires periodically.
-    repeats: bool,
-    /// The bubble in which the timer was made. The timer uses the clock of this bubble. (The channel records only
-    /// whether there is a bubble, not which one.)
+    /// The time of the first tick that has not been received; [`Instant::NEVER`] if there will be no tick.
+    when: Instant,
+    /// The time between ticks; zero if there is only one.
+    period: Duration,
+    /// Whether the timer is among the timers of a P or of a bubble, or is about to fire.
+    is_armed: bool,
+    /// The bubble in which the timer was made. The timer uses the clock of this bubble.
     pub(super) bubble: BubbleRef<Plat>,
-    /// The time of the last firing since the timer was armed; 0 if it has not fired since.
-    fired: Instant,
     /// The G to start, if the timer runs a function.
     pub(super) prepared: Option<&'static Goroutine<Plat>>,
+}
+
+impl<Plat: Platform> Setting<Plat> {
+    /// Whether there is a tick at the time `now`, which is not [`Instant::NEVER`].
+    fn is_due(&self, now: Instant) -> bool {
+        self.when <= now
+    }
+
+    /// Ends the tick that is due at `now`. The next tick, if there is one, comes a multiple of the period later, and
+    /// after `now`. The ticks between them are missed. There are no ticks after the end of time.
+    fn advance(&mut self, now: Instant) {
+        let period = u64::try_from(self.period.as_nanos()).unwrap_or(u64::MAX);
+        let when = self.when.as_nanos();
+        let missed = now.as_nanos().saturating_sub(when).checked_div(period);
+        let step = missed.and_then(|missed| period.checked_mul(missed + 1));
+        let next = step.and_then(|step| when.checked_add(step)).map_or(Instant::NEVER, Instant::from_nanos);
+        self.when = next;
+    }
 }
 
 impl<Plat: Platform> TimerSlot<Plat> {
     fn new(unused: &'static Unused<Plat>) -> Result<Self, OutOfResources> {
         let setting = Setting {
             number: 0,
-            is_set: false,
-            repeats: false,
+            when: Instant::NEVER,
+            period: Duration::ZERO,
+            is_armed: false,
             bubble: BubbleRef::none(),
-            fired: Instant::from_nanos(0),
             prepared: None,
         };
         Ok(Self {
@@ -81,6 +122,7 @@ impl<Plat: Platform> TimerSlot<Plat> {
             unused,
             link: AtomicRef::none(),
             target: Once::new(),
+            runs_function: AtomicBool::new(false),
             setting: Lock::new(setting),
             ticks: Channel::new(1, BubbleRef::none())?,
         })
@@ -102,12 +144,13 @@ impl<Plat: Platform> TimerSlot<Plat> {
                 let mut storage = Vec::new();
                 storage.try_reserve_exact(1).map_err(|_| OutOfResources)?;
                 storage.push(Self::new(unused)?);
-                &storage.leak()[0]
+                let slot: &'static Self = &storage.leak()[0];
+                slot.ticks.header.set_timer(slot.fire_target());
+                slot
             }
         };
-        let bubble = BubbleRef::current();
-        slot.setting.lock().bubble = bubble;
-        slot.ticks.header.set_in_bubble(bubble.is_some());
+        slot.setting.lock().bubble = BubbleRef::current();
+        slot.runs_function.store(false, Ordering::Relaxed);
         Ok(slot)
     }
 
@@ -120,43 +163,60 @@ impl<Plat: Platform> TimerSlot<Plat> {
         self.unused.lock().push_front(self);
     }
 
-    /// Arms a disarmed slot to fire at `when`. If `period` is not zero, the slot fires again after every `period`. With
-    /// [`Instant::NEVER`] the slot stays disarmed.
-    pub(super) fn arm(
+    /// Sets a disarmed slot to start `prepared`, the G of a function, at `when`. With [`Instant::NEVER`] the slot stays
+    /// disarmed.
+    pub(super) fn start_at(
         &'static self,
         here: &CurrentProcessor<Plat>,
         setting: &mut Setting<Plat>,
         when: Instant,
-        period: Duration,
+        prepared: &'static Goroutine<Plat>,
     ) {
+        self.runs_function.store(true, Ordering::Relaxed);
+        setting.prepared = Some(prepared);
         setting.number += 1;
-        self.timer.set_period(period);
-        setting.is_set = when != Instant::NEVER;
-        setting.fired = Instant::from_nanos(0);
-        setting.repeats = !period.is_zero();
-        if setting.is_set {
-            arm_in(
-                &here.pinned,
-                setting.bubble.get(),
-                when,
-                &self.timer,
-                Action::Fire(self.fire_target(), setting.number),
-            );
+        setting.when = when;
+        if when != Instant::NEVER {
+            self.arm(&here.pinned, setting);
         }
     }
 
-    /// Disarms the slot. Cancels a future firing, and drops a tick that has not been received. Returns whether it
-    /// cancelled a firing or dropped a tick.
-    pub(super) fn disarm(&'static self, pinned: &Pinned<Plat>, setting: &mut Setting<Plat>) -> bool {
+    /// Arms a timer that is set and not armed. The caller has a P.
+    fn arm(&'static self, pinned: &Pinned<Plat>, setting: &mut Setting<Plat>) {
         setting.number += 1;
-        // A timer that is not armed any more may be about to fire. Such a firing has no effect, because the generation
-        // has changed. Go: `isSending`.
-        self.timer.cancel(pinned);
-        let was_set = mem::take(&mut setting.is_set);
-        self.ticks.try_recv().is_ok() || was_set
+        setting.is_armed = true;
+        let action = Action::Fire(self.fire_target(), setting.number);
+        arm_in(pinned, setting.bubble.get(), setting.when, &self.timer, action);
     }
 
-    /// Disarms the slot and arms it again. Returns what [`disarm`](Self::disarm) returns.
+    /// Arms a timer that is set and not armed if a G waits for it. Otherwise the timer becomes dormant. A timer that is
+    /// not set is off afterwards.
+    fn arm_if_awaited(&'static self, pinned: &Pinned<Plat>, ticks: &Held<'_, Plat>, setting: &mut Setting<Plat>) {
+        let (is_set, is_awaited) = (setting.when != Instant::NEVER, self.has_receivers());
+        if is_set && is_awaited {
+            self.arm(pinned, setting);
+        }
+        ticks.set_dormant(is_set && !is_awaited);
+    }
+
+    /// Whether a G waits for a tick.
+    fn has_receivers(&self) -> bool {
+        !self.ticks.header.queue(Side::Receive).is_empty()
+    }
+
+    /// Disarms the slot; a firing under way has no effect.
+    pub(super) fn disarm(&'static self, pinned: &Pinned<Plat>, setting: &mut Setting<Plat>) {
+        setting.number += 1;
+        // A timer that is not among the timers of a P any more may be about to fire. Such a firing has no effect,
+        // because the generation has changed. Go: `isSending`.
+        if mem::take(&mut setting.is_armed) {
+            self.timer.cancel(pinned);
+        }
+    }
+
+    /// Sets the timer to `when` and to every `period` after that; a `period` of zero means only once. With
+    /// [`Instant::NEVER`] the timer is off afterwards. Returns whether it was set before and its tick had not been
+    /// received.
     ///
     /// # Panics
     ///
@@ -164,30 +224,66 @@ impl<Plat: Platform> TimerSlot<Plat> {
     #[track_caller]
     pub(crate) fn set(&'static self, when: Instant, period: Duration) -> bool {
         let here = CurrentProcessor::<Plat>::new();
+        let ticks = self.ticks.header.lock(&here.pinned);
         let mut setting = self.setting.lock();
-        let was_set = self.disarm(&here.pinned, &mut setting);
-        self.arm(&here, &mut setting, when, period);
+        self.disarm(&here.pinned, &mut setting);
+        let was_set = mem::replace(&mut setting.when, when) != Instant::NEVER;
+        setting.period = period;
+        // The timers of a bubble fire only when all Gs of the bubble wait. So a timer that is due at once fires here.
+        let now = setting.bubble.get().map(|_| setting.bubble.now());
+        let waiting = now.and_then(|now| self.send_tick(&ticks, &mut setting, now));
+        self.arm_if_awaited(&here.pinned, &ticks, &mut setting);
+        drop(setting);
+        unlock_and_ready(&here.pinned, ticks, waiting);
         was_set
     }
 
-    /// Takes the lock and disarms the slot, as [`disarm`](Self::disarm) does. Callable on any thread.
+    /// Turns the timer off, and drops a tick that has not been received. Returns whether there was or would have been a
+    /// tick. Callable on any thread.
     pub(crate) fn stop(&'static self) -> bool {
         let pinned = Pinned::<Plat>::of_scheduler();
-        self.disarm(&pinned, &mut self.setting.lock())
+        let ticks = self.ticks.header.lock(&pinned);
+        let mut setting = self.setting.lock();
+        self.disarm(&pinned, &mut setting);
+        ticks.set_dormant(false);
+        mem::replace(&mut setting.when, Instant::NEVER) != Instant::NEVER
     }
 
-    /// Queues `waiter`, which has a value slot, as a receiver of the timer's ticks.
+    /// If the timer is due at `now` and a G waits for it, sends the tick to this G and returns the G, which the caller
+    /// must ready.
+    fn send_tick(
+        &self,
+        ticks: &Held<'_, Plat>,
+        setting: &mut Setting<Plat>,
+        now: Instant,
+    ) -> Option<&'static Goroutine<Plat>> {
+        let waiting = if setting.is_due(now) { self.ticks.send_to_receiver(ticks, now)? } else { return None };
+        setting.advance(now);
+        Some(waiting)
+    }
+
+    /// The channel of the timer's ticks.
     #[cfg(gmp_loom)]
-    pub(crate) fn queue(&'static self, waiter: &'static crate::entities::waiter::Waiter<Plat>) {
-        let pinned = Pinned::<Plat>::of_scheduler();
-        let _held = self.ticks.header.lock(&pinned);
-        self.ticks.header.queue(crate::library::chan::Side::Receive).push_back(waiter);
+    pub(crate) fn channel(&'static self) -> &'static Channel<Instant, Plat> {
+        &self.ticks
     }
 
-    /// Takes the tick that has not been received yet; `None` if there is none.
+    /// Takes the tick if there is one. Does not arm the timer.
     #[track_caller]
     pub(crate) fn try_take(&'static self) -> Option<Instant> {
-        self.ticks().try_recv().ok()
+        self.ticks();
+        let pinned = Pinned::<Plat>::of_scheduler();
+        let ticks = self.ticks.header.lock(&pinned);
+        let mut setting = self.setting.lock();
+        let (when, now) = (setting.when, setting.bubble.now());
+        // A tick belongs to the Gs that wait for it.
+        if !setting.is_due(now) || self.has_receivers() {
+            return None;
+        }
+        self.disarm(&pinned, &mut setting);
+        setting.advance(now);
+        self.arm_if_awaited(&pinned, &ticks, &mut setting);
+        Some(when)
     }
 
     /// Returns the bubble in which the timer was made. Panics if the calling G is outside of that bubble.
@@ -206,34 +302,89 @@ impl<Plat: Platform> TimerSlot<Plat> {
     #[track_caller]
     pub(crate) fn ticks(&'static self) -> &'static Channel<Instant, Plat> {
         let bubble = self.check_bubble("receive on synctest channel");
-        if !Plat::TIMER_INTERRUPTS && !bubble.is_some() {
-            // Without timer interrupts, a due timer is fired only when an M picks a G. But the caller may poll in a
-            // loop, so that no G is picked. So this call fires the timer if it is due. Go: `maybeRunChan`.
-            self.timer.run_if_due(&Pinned::of_scheduler());
+        if !Plat::TIMER_INTERRUPTS && !bubble.is_some() && self.timer.is_armed() {
+            self.fire_if_due();
         }
         &self.ticks
     }
+
+    /// Fires an armed timer that is due. Without timer interrupts, a due timer is fired only when an M picks a G. But
+    /// the caller may poll in a loop, so that no G is picked. Go: `maybeRunChan`.
+    fn fire_if_due(&'static self) {
+        let pinned = Pinned::<Plat>::of_scheduler();
+        let ticks = self.ticks.header.lock(&pinned);
+        let mut setting = self.setting.lock();
+        // If the timer must be armed again, because several Gs wait for it, the caller needs a P.
+        let is_possible = has_processor(&pinned) || !self.has_receivers();
+        let now = Plat::now();
+        if is_possible && setting.is_due(now) && self.timer.cancel(&pinned) {
+            let waiting = self.fire_locked(&pinned, &ticks, &mut setting, now);
+            drop(setting);
+            unlock_and_ready(&pinned, ticks, waiting);
+        }
+    }
+
+    /// Fires a timer that is no longer among the timers of a P. Returns the G that waits for the tick, if any, which the
+    /// caller must ready.
+    fn fire_locked(
+        &'static self,
+        pinned: &Pinned<Plat>,
+        ticks: &Held<'_, Plat>,
+        setting: &mut Setting<Plat>,
+        now: Instant,
+    ) -> Option<&'static Goroutine<Plat>> {
+        setting.is_armed = false;
+        let waiting = self.send_tick(ticks, setting, now);
+        self.arm_if_awaited(pinned, ticks, setting);
+        waiting
+    }
+}
+
+/// Whether the caller is on an M with a P.
+fn has_processor<Plat: Platform>(pinned: &Pinned<Plat>) -> bool {
+    pinned.try_machine().and_then(Machine::processor).is_some()
 }
 
 impl<Plat: Platform> Fire<Plat> for TimerSlot<Plat> {
     fn fire(&'static self, pinned: &Pinned<Plat>, number: u64, now: Instant) -> Option<&'static Goroutine<Plat>> {
+        let ticks = self.ticks.header.lock(pinned);
         let mut setting = self.setting.lock();
-        // The next firing of a periodic timer may have overtaken this firing on another M. In that case this firing
-        // sends no tick, because the times of the ticks must not go backwards.
-        if setting.number != number || now < setting.fired {
+        if setting.number != number {
             return None;
         }
-        setting.fired = now;
-        setting.is_set = setting.repeats;
         if let Some(goroutine) = setting.prepared.take() {
+            setting.is_armed = false;
             let bubble = setting.bubble.get();
-            drop(setting);
+            drop((setting, ticks));
             return start_prepared(pinned, goroutine, bubble);
         }
-        // The channel holds one tick; later ticks are dropped.
-        let waiting = self.ticks.send_or_drop(pinned, now);
-        drop(setting);
+        let waiting = self.fire_locked(pinned, &ticks, &mut setting, now);
+        drop((setting, ticks));
         waiting.and_then(|goroutine| make_runnable(pinned, goroutine))
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.runs_function.load(Ordering::Relaxed) || self.has_receivers()
+    }
+
+    fn is_in_bubble(&self) -> bool {
+        self.setting.lock().bubble.is_some()
+    }
+
+    fn settle(&'static self) {
+        let pinned = Pinned::<Plat>::of_scheduler();
+        // The caller holds the lock, and releases it.
+        let ticks = ManuallyDrop::new(self.ticks.header.assume_locked());
+        let mut setting = self.setting.lock();
+        let (when, now) = (setting.when, setting.bubble.now());
+        if setting.is_due(now) {
+            setting.advance(now);
+            self.ticks.fill(&ticks, when);
+            ticks.set_dormant(setting.when != Instant::NEVER);
+        } else if has_processor(&pinned) {
+            self.arm(&pinned, &mut setting);
+            ticks.set_dormant(false);
+        }
     }
 }
 

@@ -2,14 +2,14 @@
 
 use core::time::Duration;
 
-use super::{RESET, STOP, TimerSlot};
+use super::{RESET, STOP, TimerSlot, instant_after};
 use crate::base::error::OutOfResources;
 use crate::platform::Platform;
 
 /// A timer that fires at regular intervals. Go: `time.Ticker`.
 ///
-/// A ticker holds at most one tick. A slow receiver misses ticks, but the next tick still comes at a multiple of the
-/// interval. Dropping the ticker stops it.
+/// A ticker holds at most one tick, the first one that was missed. A slow receiver misses ticks, but the next tick still
+/// comes at a multiple of the interval. Dropping the ticker stops it.
 ///
 /// ```
 /// use core::time::Duration;
@@ -72,7 +72,7 @@ impl<Plat: Platform> Ticker<Plat> {
         assert!(!interval.is_zero(), "non-positive interval for NewTicker");
         let slot = TimerSlot::take()?;
         let ticker = Self { slot };
-        slot.set(super::now::<Plat>() + interval, interval);
+        slot.set(instant_after(super::now::<Plat>(), interval), interval);
         Ok(ticker)
     }
 
@@ -114,6 +114,6 @@ impl<Plat: Platform> Ticker<Plat> {
     pub fn reset(&self, interval: Duration) {
         assert!(!interval.is_zero(), "non-positive interval for Ticker.Reset");
         let bubble = self.slot.check_bubble(RESET);
-        self.slot.set(bubble.now() + interval, interval);
+        self.slot.set(instant_after(bubble.now(), interval), interval);
     }
 }

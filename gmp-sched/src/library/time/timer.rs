@@ -2,14 +2,14 @@
 
 use core::time::Duration;
 
-use super::{Instant, RESET, STOP, TimerSlot};
+use super::{Instant, RESET, STOP, TimerSlot, instant_after};
 use crate::base::error::OutOfResources;
 use crate::platform::Platform;
 
 /// A timer that fires once, and that can be set again. Go: `time.Timer`.
 ///
-/// When the timer fires, it stores a tick, which is the time of firing. [`wait`](Self::wait) or
-/// [`try_wait`](Self::try_wait) receives the tick. Dropping the timer stops it. If several Gs share the timer, one of
+/// When the timer fires, there is a tick, which is the time of firing or, if no G waited for it, the time at which it
+/// was due. [`wait`](Self::wait) or [`try_wait`](Self::try_wait) receives the tick. Dropping the timer stops it. If several Gs share the timer, one of
 /// them receives each tick.
 ///
 /// ```
@@ -96,7 +96,7 @@ impl<Plat: Platform> Timer<Plat> {
     /// The caller is not a G with a P.
     #[track_caller]
     pub fn try_new(duration: Duration) -> Result<Self, OutOfResources> {
-        Self::try_at(super::now::<Plat>() + duration)
+        Self::try_at(instant_after(super::now::<Plat>(), duration))
     }
 
     /// Makes a timer that fires at `when`. With [`Instant::NEVER`] the new timer is stopped.
@@ -128,8 +128,8 @@ impl<Plat: Platform> Timer<Plat> {
         Ok(timer)
     }
 
-    /// Stops the timer, and drops a tick that has not been received. Returns whether the timer was armed or held a
-    /// tick. Go: `Timer.Stop`.
+    /// Stops the timer, and drops a tick that has not been received. Returns whether the timer was set and its tick had
+    /// not been received, even if it was due. Go: `Timer.Stop`.
     ///
     /// Does not block; not callable from interrupts.
     ///
@@ -153,8 +153,8 @@ impl<Plat: Platform> Timer<Plat> {
         self.slot.stop()
     }
 
-    /// Sets the timer to fire `duration` from now instead, and drops a tick that has not been received. Returns whether
-    /// the timer was armed or held a tick, as [`stop`](Self::stop) does. Go: `Timer.Reset`.
+    /// Sets the timer to fire `duration` from now instead, and drops a tick that has not been received. Returns the same
+    /// as [`stop`](Self::stop). Go: `Timer.Reset`.
     ///
     /// Does not block; not callable from interrupts.
     ///
@@ -177,7 +177,7 @@ impl<Plat: Platform> Timer<Plat> {
     #[track_caller]
     pub fn reset(&self, duration: Duration) -> bool {
         let bubble = self.slot.check_bubble(RESET);
-        self.slot.set(bubble.now() + duration, Duration::ZERO)
+        self.slot.set(instant_after(bubble.now(), duration), Duration::ZERO)
     }
 
     /// Sets the timer like [`reset`](Self::reset), but to the point in time `when`.

@@ -34,6 +34,17 @@ macro_rules! waits {
                 self.slot.ticks().recv().expect(NEVER_CLOSED)
             }
 
+            /// The same as [`wait`](Self::wait), under the name that the method of a
+            /// [receiver](crate::chan::Receiver::recv) has. A timer is never closed, so there is no error.
+            ///
+            /// # Panics
+            ///
+            /// In the same cases as [`wait`](Self::wait).
+            #[track_caller]
+            pub fn recv(&self) -> Instant {
+                self.wait()
+            }
+
             /// Waits like [`wait`](Self::wait), but no longer than `limit`, which is a deadline, a context or both.
             ///
             /// ```
@@ -64,7 +75,7 @@ macro_rules! waits {
                 })
             }
 
-            /// Receives the tick if the timer holds one, and returns its time. Does not block; not callable from
+            /// Receives the tick if there is one, and returns its time. Does not arm the timer. Does not block; not callable from
             /// interrupts.
             ///
             /// ```

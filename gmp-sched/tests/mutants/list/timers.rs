@@ -284,12 +284,83 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Test("threads/synctest", "timers_due_at_the_same_instant_end_a_select_in_random_order"),
     ),
     mutant(
-        "engine/arm_timers.rs",
-        "a displaced G that another scheduler finds is enqueued there",
-        "            Self::Resume(goroutine) if is_of_caller(pinned, goroutine) => Some(goroutine),",
-        "            Self::Resume(goroutine) if is_of_caller(pinned, goroutine) || pinned.try_machine().is_some() => {
-                Some(goroutine)
-            }",
-        Test("threads/schedulers", "displaced_g_that_another_scheduler_finds_continues_at_home"),
+        "library/time/slot.rs",
+        "a timer is armed although nobody waits for it",
+        "        ticks.set_dormant(is_set && !is_awaited);",
+        "        ticks.set_dormant(is_set && !is_awaited);
+        if is_set && !is_awaited {
+            ticks.set_dormant(false);
+            self.arm(pinned, setting);
+        }",
+        Test("threads/synctest_timers", "deadlock_of_a_bubble_beside_an_unread_ticker_panics"),
+    ),
+    mutant(
+        "library/time/slot.rs",
+        "a receive from a dormant timer does not arm it",
+        "            self.arm(&pinned, &mut setting);
+            ticks.set_dormant(false);",
+        "            ticks.set_dormant(false);",
+        Simulation("simulation/time", "timer_ends_one_wait_per_setting_in_time", 10),
+    ),
+    mutant(
+        "library/time/slot.rs",
+        "a receive from a dormant timer that is due arms it",
+        "        if setting.is_due(now) {
+            setting.advance(now);
+            self.ticks.fill(&ticks, when);",
+        "        if false {
+            self.ticks.fill(&ticks, when);",
+        Test("threads/synctest_timers", "unread_ticker_keeps_its_first_tick_and_its_phase"),
+    ),
+    mutant(
+        "library/time/slot.rs",
+        "a ticker forgets its phase while nobody waits",
+        "        let when = self.when.as_nanos();
+        let missed",
+        "        let when = now.as_nanos();
+        let missed",
+        Test("threads/synctest_timers", "unread_ticker_keeps_its_first_tick_and_its_phase"),
+    ),
+    mutant(
+        "library/time/slot.rs",
+        "a ticker fires for ever at the end of time",
+        ".map_or(Instant::NEVER, Instant::from_nanos);",
+        ".map_or(if period == 0 { Instant::NEVER } else { Instant::LAST }, Instant::from_nanos);",
+        Test("threads/synctest_timers", "ticker_has_no_tick_beyond_the_end_of_time"),
+    ),
+    mutant(
+        "library/time/slot.rs",
+        "a timer of a bubble that is set to fire at once fires when all Gs wait",
+        "        let waiting = now.and_then(|now| self.send_tick(&ticks, &mut setting, now));",
+        "        let waiting = now.and_then(|_| None);",
+        Test("threads/synctest_timers", "what_is_due_at_once_happens_before_all_gs_wait"),
+    ),
+    mutant(
+        "library/time/after_func.rs",
+        "a function of a bubble without a delay is started when all Gs wait",
+        "        if self.bubble.is_some() && when <= self.bubble.now() {",
+        "        if self.bubble.is_some() && when < self.bubble.now() {",
+        Test("threads/synctest_timers", "what_is_due_at_once_happens_before_all_gs_wait"),
+    ),
+    mutant(
+        "library/time/mod.rs",
+        "a timer that is set beyond the end of time is not set",
+        "    (now + duration).min(Instant::LAST)",
+        "    now + duration",
+        Test("threads/synctest_timers", "timer_beyond_the_end_of_time_is_set"),
+    ),
+    mutant(
+        "engine/deadlock.rs",
+        "a timer for which nobody waits keeps a deadlock from being found",
+        "processor.timers.is_any_awaited());",
+        "processor.timers.earliest() != crate::base::instant::Instant::NEVER);",
+        Model("cancel::timer_that_is_armed_for_nobody_is_no_reason_to_wait"),
+    ),
+    mutant(
+        "entities/timers.rs",
+        "the deadlock check ignores timers for which a G waits",
+        "                Action::Fire(target, _) => target.0.is_awaited(),",
+        "                Action::Fire(..) => false,",
+        Simulation("simulation/unread_timers", "wait_for_a_timer_among_unread_ones_is_no_deadlock", 10),
     ),
 ];
