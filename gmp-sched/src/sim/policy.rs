@@ -169,6 +169,8 @@ impl Policy {
             Kind::Overflow if detail as usize != RING_CAPACITY / 2 => {
                 return Err(format!("P6: {detail} Gs of a full ring go to the global queue"));
             }
+            // With thieves, the specification does not know which Gs are in the ring.
+            Kind::Overflow if procs > 1 => self.is_lost = true,
             Kind::Overflow => self.overflow(on),
             // Fewer Ps are in use from now on, and all their Gs move at once. The specification follows the run no further.
             Kind::Retire => self.is_lost = true,
@@ -341,14 +343,13 @@ impl Policy {
         Some(places)
     }
 
-    /// P6. The Gs of a ring may be in the global queue from now on.
+    /// P6. The first half of a ring goes to the global queue.
     fn overflow(&mut self, on: usize) {
-        let ring = self.locals.entry(on).or_default().ring.clone();
-        for (g, since) in ring {
-            if let Some(places) = self.runnable.get_mut(&g).filter(|places| places.since == since) {
-                places.global |= places.rings & 1 << on != 0;
-                self.global.push_back((g, since));
-            }
+        let local = self.locals.entry(on).or_default();
+        local.ring.retain(|&(g, since)| self.runnable.get(&g).is_some_and(|places| places.since == since));
+        for (g, since) in local.ring.drain(..(RING_CAPACITY / 2).min(local.ring.len())) {
+            self.runnable.insert(g, Places { global: true, since, ..Places::default() });
+            self.global.push_back((g, since));
         }
     }
 
