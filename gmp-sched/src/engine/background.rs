@@ -26,10 +26,12 @@ use crate::base::atomic::{Ordering, fence};
 use crate::base::instant::Instant;
 use crate::base::points::Site;
 use crate::engine::park::make_runnable;
+use crate::engine::sampling;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
+use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform, Scavenged};
 
 /// How long after the first growth the background G is due. The growth of a second is given back at once, so a program
@@ -130,5 +132,14 @@ pub(crate) fn take_background<Plat: Platform>(
         return None;
     }
     processor.advance_tick();
-    make_runnable(pinned, scheduler.background.goroutine.load(Ordering::Acquire)?)
+    let goroutine = scheduler.background.goroutine.load(Ordering::Acquire)?;
+    if goroutine.status() != Status::Idle {
+        return make_runnable(pinned, goroutine);
+    }
+    // The G runs for the first time. It is not counted as spawned.
+    goroutine.set_status(Status::Runnable);
+    if processor.sampler.samples_next() {
+        sampling::spawned(machine, processor, goroutine);
+    }
+    Some(goroutine)
 }

@@ -141,7 +141,9 @@ impl<Plat: Platform> Machine<Plat> {
 
     /// Whether the background G has asked this M to end. Clears the request.
     pub(crate) fn take_request_to_end(&self) -> bool {
-        Plat::scavenger().is_some() && self.is_asked_to_end.swap(false, Ordering::Relaxed)
+        Plat::scavenger().is_some()
+            && self.is_asked_to_end.load(Ordering::Relaxed)
+            && self.is_asked_to_end.swap(false, Ordering::Relaxed)
     }
 
     /// Removes this M from the idle list if a surplus of Ms has lasted for at least [`Platform::idle_limit`], unless a

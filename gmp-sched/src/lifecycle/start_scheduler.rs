@@ -10,7 +10,7 @@ use crate::engine::park::park_with;
 use crate::engine::sampling;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::scheduler::Scheduler;
-use crate::entities::status::ParkedStatus;
+use crate::entities::status::Status;
 use crate::lifecycle::closure::{self, NoScope, StackEnd};
 use crate::lifecycle::join::{ATTACHED, JoinHandle};
 use crate::lifecycle::new_goroutine::SMALLEST_STACK;
@@ -108,7 +108,7 @@ where
     JoinHandle::<(), Plat>::new(goroutine).detach();
 }
 
-/// Makes the background G of a scheduler. The G is parked until there is memory to give back: see
+/// Makes the background G of a scheduler. The G first runs when there is memory to give back: see
 /// [`background`](crate::engine::background).
 fn start_background<Plat: Platform>(
     scheduler: &'static Scheduler<Plat>,
@@ -128,7 +128,7 @@ fn start_background<Plat: Platform>(
         }
     };
     install_detached(goroutine, GoroutineId::BACKGROUND, body);
-    goroutine.set_waiting(WaitReason::ScavengeWait, ParkedStatus::unsampled(scheduler.number()), Plat::now());
+    goroutine.set_status(Status::Idle);
     scheduler.background.goroutine.store(Some(goroutine), Ordering::Release);
     scheduler.background_parks(Left::Nothing);
     Ok(())

@@ -40,7 +40,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "an M that goes idle does not see that the background G is due",
         "            let is_queued = scheduler.is_queued_work_visible() || scheduler.is_background_due();",
         "            let is_queued = scheduler.is_queued_work_visible();",
-        Model("background::background_g_that_leaves_work_against_an_idling_m"),
+        Simulation("simulation/background", "caches_are_empty_after_an_idle_second", 20),
     ),
     mutant(
         "engine/background.rs",
