@@ -144,6 +144,28 @@ fn other_gs_run_between_two_pieces() {
     }
 }
 
+/// What is cached while the background G works, in a place where it has been already, is given back a second later.
+#[test]
+fn growth_during_the_work_is_given_back_later() {
+    fn scavenge_once() -> Scavenged {
+        CACHED.set(0);
+        sim::work(Duration::from_millis(5));
+        Scavenged::Completely
+    }
+    for seed in 0..100 {
+        let processors = 1 + seed as usize % 2;
+        let ran = sim::run(Config { seed, processors, scavenger: Some(scavenge_once), ..Config::default() }, || {
+            begin();
+            cache(1);
+            sim::sleep(Duration::from_millis(1_002));
+            cache(1);
+            sim::sleep(Duration::from_millis(1_100));
+            assert_eq!(CACHED.get(), 0, "a piece is left");
+        });
+        ran.unwrap_or_else(|failure| panic!("{failure}"));
+    }
+}
+
 /// A P that is busy all the time does not run the background G.
 #[test]
 fn busy_processors_do_not_run_the_background_g() {

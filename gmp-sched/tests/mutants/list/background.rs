@@ -57,7 +57,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        self.background.due.store(Instant::NEVER.as_nanos(), Ordering::Relaxed);
         Left::Nothing
     }",
-        Simulation("simulation/background", "caches_are_empty_after_an_idle_second", 2000),
+        Simulation("simulation/background", "growth_during_the_work_is_given_back_later", 1),
     ),
     mutant(
         "engine/timekeeper.rs",
