@@ -93,8 +93,9 @@ pub(crate) fn find_runnable<Plat: Platform>(
             .or_else(|| processor.pop_local())
             .or_else(|| take_global_batch(scheduler, processor))
             .or_else(|| poll_devices(pinned, scheduler, processor))
-            .or_else(|| try_start_spinning(scheduler, machine, processor).then(|| steal(pinned, processor)).flatten());
-        let Some(goroutine) = found.or_else(|| take_background(pinned, machine, processor)) else {
+            .or_else(|| try_start_spinning(scheduler, machine, processor).then(|| steal(pinned, processor)).flatten())
+            .or_else(|| take_background(pinned, machine, processor));
+        let Some(goroutine) = found else {
             machine.go_idle(pinned);
             continue;
         };

@@ -114,6 +114,7 @@ unsafe impl Platform for Sim {
     }
 
     fn scavenger() -> Option<fn() -> Scavenged> {
+        cpu::scrub();
         current().config().scavenger
     }
 
