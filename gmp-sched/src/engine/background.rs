@@ -104,7 +104,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     }
 }
 
-/// Step 7 of the search: the background G, if it is due. The M has found no other work, and would go idle next.
+/// Step 7 of the search in `pick`: the background G, if it is due. The M has found no other work, and would go idle next.
 ///
 /// The M may be spinning, and submitters may rely on its search. So it first stops spinning and checks all queues
 /// again, as an M that goes idle does. If there is work, returns `None`, and `go_idle` finds that work.
