@@ -1,8 +1,8 @@
 //! The background G, which gives back memory that caches keep: stacks of dead Gs, Ms that are not needed, and what else
 //! the [platform's scavenger](Platform::scavenger) knows. Go: `bgscavenge`.
 //!
-//! The code that takes memory or puts it into a cache calls [`Scheduler::note_growth`], on its slow path. The first such
-//! call makes the background G due, a second later. When it is due, a P that would go idle runs it. It is not in any
+//! The code that takes memory or puts it into a cache calls [`Scheduler::note_growth`], on its slow path. The first
+//! such call makes the background G due, a second later. When it is due, a P that would go idle runs it. It is not in any
 //! queue, so it takes no time from other Gs: between two pieces of work it checks whether a P has something else to do,
 //! and parks if so. A timer or a device displaces it like any other G.
 //!
@@ -104,7 +104,8 @@ impl<Plat: Platform> Scheduler<Plat> {
     }
 }
 
-/// Step 7 of the search in `pick`: the background G, if it is due. The M has found no other work, and would go idle next.
+/// Step 7 of the search in `pick`: the background G, if it is due. The M has found no other work, and would go idle
+/// next.
 ///
 /// The M may be spinning, and submitters may rely on its search. So it first stops spinning and checks all queues
 /// again, as an M that goes idle does. If there is work, returns `None`, and `go_idle` finds that work.
