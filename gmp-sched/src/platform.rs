@@ -225,9 +225,19 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// Sets the park token of `machine` and wakes its thread. Callable from interrupts and from any thread.
     fn unpark_thread(machine: &'static Machine<Self>);
 
+    /// Returns the function that gives back memory which caches keep, or `None` (the default) if there is nothing to
+    /// give back. The scheduler then has a background G that calls this function repeatedly, a second after [growth was
+    /// noted](Scheduler::note_growth), and only while a P has nothing else to do. Each call does a bounded piece of the
+    /// work, as code of a G, and may call [`Scheduler::end_surplus_machine`].
+    #[inline(always)]
+    fn scavenger() -> Option<fn() -> Scavenged> {
+        None
+    }
+
     /// How long a scheduler may have more Ms than it needs. After that, the threads of idle Ms that are not needed end
     /// by [`exit_thread`](Platform::exit_thread), and their Ms are used again if more are needed. `None` if idle Ms
-    /// never end.
+    /// never end. With a [scavenger](Platform::scavenger), idle Ms are not woken for this, and only those end that
+    /// [`Scheduler::end_surplus_machine`] wakes.
     #[inline(always)]
     fn idle_limit() -> Option<Duration> {
         None
@@ -347,6 +357,15 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// Called when the scheduler cannot continue. Prints `message` and every G, and ends the program with status 2, as
     /// Go does.
     fn fatal(scheduler: &'static Scheduler<Self>, message: Arguments<'_>) -> !;
+}
+
+/// What a call of a [scavenger](Platform::scavenger) has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scavenged {
+    /// There may be more to give back.
+    InPart,
+    /// There was nothing more to give back.
+    Completely,
 }
 
 /// The right to park the thread of the calling M. Only the scheduler can create this value, because it must decide what

@@ -10,6 +10,8 @@ pub struct GoroutineId(pub(crate) u64);
 impl GoroutineId {
     /// The number of the main G.
     pub const MAIN: Self = Self(1);
+    /// The number of the background G, which gives cached memory back.
+    pub(crate) const BACKGROUND: Self = Self(2);
 
     /// The number itself.
     #[must_use]

@@ -9,7 +9,7 @@ use core::ptr;
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
-use crate::engine::trace_events::record;
+use crate::engine::trace_events::write_event;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::platform::Platform;
@@ -36,7 +36,7 @@ pub(super) fn write_park<Plat: Platform>(ring: &Ring, when: Instant) {
 #[doc(alias = "mutexevent")]
 pub(super) fn write_ready<Plat: Platform>(ring: &Ring, goroutine: &Goroutine<Plat>, by: u64) {
     let when = Plat::now();
-    record::<Plat>(ring, Event { when, kind: EventKind::Ready, goroutine: Some(goroutine.id()), detail: by });
+    write_event::<Plat>(ring, Event { when, kind: EventKind::Ready, goroutine: Some(goroutine.id()), detail: by });
     if ring.records_call_stacks() && is_lock(goroutine.wait_reason()) && is_unlocked(goroutine) {
         write_lock(ring, EventKind::Unlock, goroutine, when);
         // Without a current G, the caller is g0 or a thread that is not an M. On g0, the commit of a park unlocks the

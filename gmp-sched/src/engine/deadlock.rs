@@ -1,7 +1,8 @@
 //! Deadlock detection: no G runs, and none ever will. Go: `checkdead`.
 
 use crate::base::atomic::Ordering;
-use crate::entities::goroutine::WaitReason;
+use crate::base::id::GoroutineId;
+use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::scheduler::Scheduler;
 use crate::entities::shared::Shared;
 use crate::entities::status::Status;
@@ -39,7 +40,10 @@ impl<Plat: Platform> Scheduler<Plat> {
         if is_timer_awaited || self.is_work_visible() || self.is_shut_down() {
             return None;
         }
-        let mut waiting = self.goroutines().filter(|goroutine| goroutine.status() == Status::Waiting).peekable();
+        let waits = |goroutine: &&Goroutine<Plat>| {
+            goroutine.status() == Status::Waiting && goroutine.id() != GoroutineId::BACKGROUND
+        };
+        let mut waiting = self.goroutines().filter(waits).peekable();
         let someone_waits = waiting.peek().is_some();
         if Plat::HAS_OTHER_THREADS && waiting.any(|goroutine| goroutine.wait_reason() == WaitReason::Future) {
             return None;

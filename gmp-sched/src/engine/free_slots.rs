@@ -12,6 +12,7 @@ use crate::entities::free_list::BATCH;
 use crate::entities::goroutine::{Goroutine, StackSize};
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
+use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
 
@@ -73,6 +74,7 @@ pub(crate) fn take_with_stack<Plat: Platform>(
     match Plat::allocate_stack(bytes) {
         Ok(stack) => {
             goroutine.set_stack(stack, size);
+            scheduler.note_growth();
             // The G may leave this stack, untouched, to a slot on a free list: see `exchange_stacks`.
             poison(goroutine);
             Ok(goroutine)
@@ -111,6 +113,7 @@ pub(crate) fn recycle_on<Plat: Platform>(
     goroutine: &'static Goroutine<Plat>,
 ) {
     if goroutine.stack_size() == StackSize::Chosen {
+        goroutine.scheduler().note_growth();
         return strip(goroutine.scheduler(), goroutine);
     }
     poison(goroutine);
@@ -133,6 +136,7 @@ fn recycle_on_full<Plat: Platform>(processor: &'static Processor<Plat>, goroutin
     own.push(goroutine);
     if let Some(spare) = spare {
         goroutine.scheduler().free.lock().batches.push_front(spare);
+        goroutine.scheduler().note_growth();
     }
 }
 
@@ -174,8 +178,8 @@ fn take_stack<Plat: Platform>(
 }
 
 impl<Plat: Platform> Scheduler<Plat> {
-    /// Releases the stacks of up to `at_most` dead Gs of this scheduler; returns how many. The free lists of Ps other
-    /// than the caller's, at most 64 slots each, are not changed.
+    /// Releases the stacks of up to `at_most` dead Gs of this scheduler; returns how many. The free lists of Ps that other
+    /// Ms hold, at most 64 slots each, are not changed.
     ///
     /// A platform that is short of memory may call this. Does not block or allocate. Not callable from interrupts, or
     /// while holding a lock that [`Platform::release_stack`] takes.
@@ -190,11 +194,30 @@ impl<Plat: Platform> Scheduler<Plat> {
         for given_back in 0..at_most {
             // The list may be long. So the lock is taken anew for each slot, and other threads can take the lock in
             // between.
-            let dead = self.free.lock().pop_with_stack();
-            let Some(goroutine) = dead else { return given_back };
+            let Some(goroutine) = self.pop_dead() else { return given_back };
             strip(self, goroutine);
         }
         at_most
+    }
+
+    /// Takes a dead G with its stack from the shared lists, or else from the lists of an idle P.
+    fn pop_dead(&'static self) -> Option<&'static Goroutine<Plat>> {
+        let pop = || self.free.lock().pop_with_stack();
+        pop().or_else(|| {
+            self.spill_idle();
+            pop()
+        })
+    }
+
+    /// Moves the free slots of one idle P, if it has any, to the shared lists. No M uses these slots meanwhile, because an
+    /// M takes an idle P with the lock only.
+    fn spill_idle(&'static self) {
+        let shared = self.shared.lock();
+        let mut idle = self.processors().iter().filter(|processor| processor.status() == ProcessorStatus::Idle);
+        if let Some(processor) = idle.find(|processor| processor.free.len() != 0) {
+            spill(self, processor);
+        }
+        drop(shared);
     }
 
     /// Releases the stacks of all dead Gs, except the Gs on the free list of a P that an M holds. Called only during

@@ -210,7 +210,7 @@ impl<Plat: Platform> Machine<Plat> {
                 }
                 return;
             }
-            let is_queued = scheduler.is_queued_work_visible();
+            let is_queued = scheduler.is_queued_work_visible() || scheduler.is_background_due();
             if (is_queued || scheduler.signals.is_ready()) && self.claim_idle_processor(is_queued) {
                 return;
             }
@@ -221,7 +221,7 @@ impl<Plat: Platform> Machine<Plat> {
             }
             // The check for a deadlock comes before this M may end. If this M became idle last, no other M will check.
             scheduler.check_dead();
-            if ends_at.is_some_and(|ends_at| Plat::now() >= ends_at) {
+            if ends_at.is_some_and(|ends_at| Plat::now() >= ends_at) || self.take_request_to_end() {
                 if self.retire() {
                     Plat::exit_thread(EndedMachine::new(self));
                 }

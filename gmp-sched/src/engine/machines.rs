@@ -9,7 +9,8 @@ use crate::base::instant::Instant;
 use crate::base::reference::push_forever;
 use crate::entities::machine::{EndedMachine, Machine, NewMachine};
 use crate::entities::scheduler::Scheduler;
-use crate::platform::Platform;
+use crate::entities::shared::Shared;
+use crate::platform::{Pinned, Platform};
 
 /// How many Ms a scheduler may have. Go: `maxmcount`, 10000.
 const MACHINE_LIMIT: u32 = 10_000;
@@ -28,6 +29,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         machine.set_retired(false);
         self.put_idle_machine(&mut shared, machine);
         drop(shared);
+        self.note_growth();
         if is_new {
             // The M is published only now that it is on the idle list. Code that finds an M may unpark its thread, and
             // the thread then takes itself off that list if there is work.
@@ -74,6 +76,27 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.shared.lock().retired_machines.push_front(machine);
     }
 
+    /// Asks one idle M to end, if there are at least two more Ms than needed. When that M ends, it asks the next one.
+    /// Called by a [scavenger](Platform::scavenger). Does not block or allocate.
+    pub fn end_surplus_machine(&'static self) {
+        let _pinned = Pinned::<Plat>::of_scheduler();
+        let shared = self.shared.lock();
+        let idle = shared.idle_machines.front().filter(|_| shared.has_much_surplus());
+        drop(shared);
+        // The M need not be idle any more. In this case it decides when it next goes idle.
+        if let Some(machine) = idle.filter(|machine| !machine.is_asked_to_end.swap(true, Ordering::Relaxed)) {
+            Plat::unpark_thread(machine);
+        }
+    }
+
+    /// Notes [growth](Self::note_growth) if there are so many Ms that one should end. Called when an M has returned
+    /// from a blocking call.
+    pub(crate) fn note_surplus(&self, shared: &Shared<Plat>) {
+        if Plat::scavenger().is_some() && shared.has_much_surplus() {
+            self.note_growth();
+        }
+    }
+
     /// Makes each M end, by [`Platform::exit_thread`], when it next finds no work. Gs that are runnable still run, except
     /// that the Gs of a P may stay in its queue if the P is handed off when the other Ms have already ended. After that, a
     /// G that still waits may never run again, even if it is readied. The scheduler cannot be started again. It is not
@@ -104,13 +127,23 @@ impl<Plat: Platform> EndedMachine<Plat> {
 
 impl<Plat: Platform> Machine<Plat> {
     /// Returns the time at which an M that becomes idle now must check whether it is still needed. Returns `None` if
-    /// the platform never ends idle Ms.
+    /// the platform never ends idle Ms, or if its scavenger ends them.
     pub(crate) fn end_of_idleness(&self) -> Option<Instant> {
+        if Plat::scavenger().is_some() {
+            return None;
+        }
         let limit = Plat::idle_limit()?;
         let now = Plat::now();
         let mut shared = self.scheduler().shared.lock();
         shared.update_surplus(now);
         Some(shared.surplus_since.min(now) + limit)
+    }
+
+    /// Whether the background G has asked this M to end. Clears the request.
+    pub(crate) fn take_request_to_end(&self) -> bool {
+        Plat::scavenger().is_some()
+            && self.is_asked_to_end.load(Ordering::Relaxed)
+            && self.is_asked_to_end.swap(false, Ordering::Relaxed)
     }
 
     /// Removes this M from the idle list if a surplus of Ms has lasted for at least [`Platform::idle_limit`], unless a
@@ -138,6 +171,9 @@ impl<Plat: Platform> Machine<Plat> {
         }
         // If this M has just made its P idle, the timekeeper may not know the timers of that P yet.
         scheduler.wake_timekeeper(scheduler.earliest_timekeeper_timer());
+        if Plat::scavenger().is_some() {
+            scheduler.end_surplus_machine();
+        }
         true
     }
 }

@@ -11,7 +11,8 @@
 //! | 4 | a batch from the global queue | `globrunqgetbatch` |
 //! | 5 | devices that are ready | `netpoll(0)` |
 //! | 6 | the other Ps: half of a long ring and, in the last round, a due timer, a short ring and `runnext` (see `steal`); an M begins to spin only if the number of spinning Ms is less than half the number of busy Ps | `stealWork` |
-//! | 7 | none: release the P, check everything once more, park the M (see `idle`) | `stopm` |
+//! | 7 | the background G, if memory is to be given back (see `background`) | – |
+//! | 8 | none: release the P, check everything once more, park the M (see `idle`) | `stopm` |
 //!
 //! - [`find_runnable`] takes all steps. It runs on g0 only.
 //! - [`pick_next`] takes step 3 alone, for a G that leaves: the switch then goes from G to G, without g0. One
@@ -47,6 +48,7 @@
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::base::run_queue::Slice;
+use crate::engine::background::take_background;
 use crate::engine::due_timers::{await_next, next_due, take_due};
 use crate::engine::enqueue::put_last;
 use crate::engine::park::make_runnable;
@@ -91,7 +93,8 @@ pub(crate) fn find_runnable<Plat: Platform>(
             .or_else(|| processor.pop_local())
             .or_else(|| take_global_batch(scheduler, processor))
             .or_else(|| poll_devices(pinned, scheduler, processor))
-            .or_else(|| try_start_spinning(scheduler, machine, processor).then(|| steal(pinned, processor)).flatten());
+            .or_else(|| try_start_spinning(scheduler, machine, processor).then(|| steal(pinned, processor)).flatten())
+            .or_else(|| take_background(pinned, machine, processor));
         let Some(goroutine) = found else {
             machine.go_idle(pinned);
             continue;

@@ -94,7 +94,10 @@ pub(crate) fn requeue<Plat: Platform>(
                 processor.status.set(ProcessorStatus::Stopped);
             }
             // The P was handed off, by sysmon or by this M, and this M was counted as blocked.
-            _ => shared.blocked_machines -= 1,
+            _ => {
+                shared.blocked_machines -= 1;
+                scheduler.note_surplus(&shared);
+            }
         }
         let displaced = displace(machine);
         match displaced {
@@ -153,6 +156,7 @@ impl<Plat: Platform> Machine<Plat> {
         }
         let processor = self.scheduler().take_idle_processor_preferring(&mut shared, old)?;
         shared.blocked_machines -= 1;
+        self.scheduler().note_surplus(&shared);
         processor.set_holder(self);
         // A new slice begins, because the last slice on this P may have been over when the P became idle.
         processor.advance_tick();

@@ -55,7 +55,7 @@ impl Tracer {
 fn write_birth<Plat: Platform>(ring: &Ring, goroutine: &Goroutine<Plat>, by: u64) {
     let (when, id) = (Plat::now(), Some(goroutine.id()));
     let write = |kind, detail| ring.write(Event { when, kind, goroutine: id, detail });
-    record::<Plat>(ring, Event { when, kind: EventKind::Spawn, goroutine: id, detail: by });
+    write_event::<Plat>(ring, Event { when, kind: EventKind::Spawn, goroutine: id, detail: by });
     if let Some(functions) = goroutine.body_functions.load(Ordering::Relaxed) {
         write(EventKind::Function, ring.number_of((functions.name)(), when));
     }
@@ -116,14 +116,14 @@ impl<Plat: Platform> Scheduler<Plat> {
 #[inline(never)]
 fn write<Plat: Platform>(ring: &Ring, kind: EventKind, goroutine: Option<GoroutineId>, detail: u64) {
     let when = Plat::now();
-    record::<Plat>(ring, Event { when, kind, goroutine, detail });
+    write_event::<Plat>(ring, Event { when, kind, goroutine, detail });
     if kind == EventKind::Park && ring.records_call_stacks() {
         call_stacks::write_park::<Plat>(ring, when);
     }
 }
 
 /// Records an event of a G or a P.
-pub(super) fn record<Plat: Platform>(ring: &Ring, event: Event) {
+pub(super) fn write_event<Plat: Platform>(ring: &Ring, event: Event) {
     match ring.observed {
         None => ring.write(event),
         Some(track) => Plat::observe(track, event),

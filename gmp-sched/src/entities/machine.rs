@@ -59,6 +59,8 @@ pub struct Machine<Plat: Platform> {
     /// Link of the list of all Ms, set once.
     pub(crate) all_link: AtomicRef<Self>,
     thread: Once<Plat::Thread>,
+    /// Whether the background G has asked this M to end, if it is not needed.
+    pub(crate) is_asked_to_end: AtomicBool,
     /// Whether the M has no thread, or its thread is about to end. Changed under the scheduler lock.
     is_retired: AtomicBool,
 }
@@ -91,6 +93,7 @@ impl<Plat: Platform> Machine<Plat> {
             link: AtomicRef::none(),
             all_link: AtomicRef::none(),
             thread: Once::new(),
+            is_asked_to_end: AtomicBool::new(false),
             is_retired: AtomicBool::new(true),
         }
     }
@@ -347,6 +350,25 @@ impl<Plat: Platform> EndedMachine<Plat> {
     #[must_use]
     pub fn machine(&self) -> &'static Machine<Plat> {
         self.0
+    }
+
+    /// Converts the value to a word, for platforms whose threads end on the far side of a switch. That side converts
+    /// the word back by [`from_raw`](EndedMachine::from_raw).
+    #[must_use]
+    pub fn into_raw(self) -> usize {
+        core::ptr::from_ref(self.0).expose_provenance()
+    }
+
+    /// Undoes [`into_raw`](EndedMachine::into_raw).
+    ///
+    /// # Safety
+    ///
+    /// `word` was returned by `into_raw` on the same platform, and is converted back only once.
+    #[expect(unsafe_code, reason = "turns a word back into the reference it was made from")]
+    pub unsafe fn from_raw(word: usize) -> Self {
+        // SAFETY: the caller guarantees that `into_raw` made the word, so it is the address of an M, and Ms are never
+        // freed.
+        Self(unsafe { &*core::ptr::with_exposed_provenance::<Machine<Plat>>(word) })
     }
 }
 

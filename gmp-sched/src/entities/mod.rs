@@ -1,5 +1,6 @@
 //! G, M, P and the scheduler that they share: data and its invariants.
 
+pub(crate) mod background;
 #[cfg_attr(not(feature = "synctest"), path = "no_bubble.rs")]
 pub(crate) mod bubble;
 pub(crate) mod current_call;

@@ -19,8 +19,10 @@ use core::mem::offset_of;
 
 use crate::base::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::base::extension::Extension;
+use crate::base::id::GoroutineId;
 use crate::base::reference::{AtomicRef, push_forever};
 use crate::base::spin_lock::Lock;
+use crate::entities::background::Background;
 use crate::entities::free_list::FreeSlots;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
@@ -71,6 +73,7 @@ pub struct Scheduler<Plat: Platform> {
     pub(crate) next_machine_id: AtomicU32,
     /// The raised signals of devices, and the number of Gs that wait for signals.
     pub(crate) signals: SignalList<Plat>,
+    pub(crate) background: Background<Plat>,
     /// Whether the main G has ended by `goexit`. If so, the end of the main G cannot end the program any more, so it is
     /// a deadlock when all other Gs have finished.
     pub(crate) main_exited: AtomicBool,
@@ -142,6 +145,7 @@ impl<Plat: Platform> Scheduler<Plat> {
             next_id: AtomicU64::new(GOROUTINE_ID_BATCH),
             next_machine_id: AtomicU32::new(0),
             signals: SignalList::new(),
+            background: Background::new(),
             main_exited: AtomicBool::new(false),
             started_without_processor: AtomicU64::new(0),
             outside: SharedTracer::new(),
@@ -233,11 +237,13 @@ impl<Plat: Platform> Scheduler<Plat> {
         })
     }
 
-    /// Number of living Gs. Gs that have been made but not started (`Idle`) do not count. Go: `NumGoroutine`.
+    /// Number of living Gs. Gs that have been made but not started (`Idle`) do not count, nor does the background G. Go:
+    /// `NumGoroutine`.
     #[must_use]
     #[doc(alias = "NumGoroutine")]
     pub fn num_goroutine(&'static self) -> usize {
-        self.goroutines().filter(|goroutine| !matches!(goroutine.status(), Status::Dead | Status::Idle)).count()
+        let is_alive = |goroutine: &&Goroutine<Plat>| !matches!(goroutine.status(), Status::Dead | Status::Idle);
+        self.goroutines().filter(is_alive).filter(|goroutine| goroutine.id() != GoroutineId::BACKGROUND).count()
     }
 
     /// The sum of the counters of all Ps, including Ps that are no longer in use. `spawned` also includes the Gs that

@@ -69,6 +69,12 @@ impl<Plat: Platform> Shared<Plat> {
         !self.global.is_empty() || !self.locked.is_empty()
     }
 
+    /// Whether there are so many more Ms than needed that one of them ends when memory is given back. One more than
+    /// needed is kept, so that a program with one blocking call at a time does not make and end an M for each call.
+    pub(crate) fn has_much_surplus(&self) -> bool {
+        self.machines as usize > self.machines_wanted + self.blocked_machines as usize + 1
+    }
+
     /// Whether there are more Ms than needed, so that one of them may block or end.
     pub(crate) fn has_surplus(&self) -> bool {
         (self.machines - self.blocked_machines) as usize > self.machines_wanted

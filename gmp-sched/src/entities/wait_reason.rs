@@ -99,6 +99,8 @@ wait_reasons! {
     StoppingTheWorld = "stopping the world",
     /// Waits until fewer threads are blocked in system calls: see `native::set_blocking_limit`.
     BlockingLimit = "blocking limit",
+    /// Waits until there is memory to give back, and a P with nothing else to do. Go: `waitReasonGCScavengeWait`.
+    ScavengeWait = "GC scavenge wait",
     /// Parked by the program, for a reason that the scheduler does not know.
     Parked = "parked",
 }

@@ -100,6 +100,16 @@ pub unsafe trait Cpu: Points + Sized + Debug + Send + Sync {
     /// The caller switches to the idle loop next.
     unsafe fn switching_to_idle();
 
+    /// Called after `thread` has [ended](Threads::end) and has left its stack, whose upper end is `stack_end`. The
+    /// thread may be [restarted](Threads::restart) from now on. Called on the stack that runs next, pinned.
+    ///
+    /// # Safety
+    ///
+    /// The thread has ended, and this is called once for each end.
+    unsafe fn ended(thread: &'static Thread<Self>, stack_end: usize) {
+        let _ = (thread, stack_end);
+    }
+
     /// Waits for an interrupt and handles it. Called with interrupts off. Enables interrupts and halts in one step,
     /// and turns interrupts off again before it returns. May also return without an interrupt.
     ///
@@ -121,6 +131,8 @@ pub unsafe trait Cpu: Points + Sized + Debug + Send + Sync {
 pub struct Thread<C: Cpu> {
     context: SavedContext,
     token: Token<C>,
+    /// The upper end of the stack.
+    stack_end: AtomicUsize,
     last_cpu: AtomicU32,
     link: AtomicRef<Self>,
     /// The entry in the list of sleepers of a CPU.

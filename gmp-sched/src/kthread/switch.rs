@@ -6,9 +6,10 @@ use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::ops::Range;
 
+use super::placement::Urgency;
 use super::token::Token;
 use super::{Cpu, Thread, Threads};
-use crate::base::atomic::{AtomicU32, Ordering};
+use crate::base::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::base::error::OutOfResources;
 use crate::base::reference::AtomicRef;
 use crate::base::timing_wheel::WheelEntry;
@@ -43,6 +44,7 @@ impl<C: Cpu> Threads<C> {
         unsafe { context::prepare::<ThreadMain<C>>(&context, stack.end & !15) };
         slot.push(Thread {
             context,
+            stack_end: AtomicUsize::new(stack.end),
             token: Token::parked(),
             last_cpu: AtomicU32::new(u32::try_from(C::current()).unwrap_or(0)),
             link: AtomicRef::none(),
@@ -51,6 +53,44 @@ impl<C: Cpu> Threads<C> {
             argument,
         });
         Ok(&slot.leak()[0])
+    }
+
+    /// Ends the calling thread. [`Cpu::ended`] is called when the thread has left its stack.
+    ///
+    /// # Panics
+    ///
+    /// Called from the idle loop.
+    ///
+    /// # Safety
+    ///
+    /// The same as for [`park`](Self::park). In addition, nothing on the stack is used any more.
+    #[expect(unsafe_code, reason = "leaves the stack of a thread for ever")]
+    #[track_caller]
+    pub unsafe fn end(&'static self) -> ! {
+        let me = self.current().expect("the idle loop does not end");
+        let next = self.take_ready();
+        // SAFETY: the commit is called when the thread has left its stack, and the thread is not resumed.
+        self.switch_from(me, next, |_, ended| unsafe { C::ended(ended, ended.stack_end.load(Ordering::Relaxed)) });
+        unreachable!("{me:?} runs after its end")
+    }
+
+    /// Makes `thread`, which has [ended](Self::end), begin anew on another stack, as after [`create`](Self::create).
+    ///
+    /// The thread may have been unparked since its end. Then it begins to run at once.
+    ///
+    /// # Safety
+    ///
+    /// [`Cpu::ended`] was called for the thread, and the thread has not been restarted since. `stack` is mapped memory
+    /// that nothing else uses until `Cpu::ended` is called again.
+    #[expect(unsafe_code, reason = "takes a stack by address")]
+    pub unsafe fn restart(&'static self, thread: &'static Thread<C>, stack: Range<usize>) {
+        // SAFETY: the caller promises that the stack is mapped and that nothing else uses it. The address is rounded
+        // down to a multiple of 16. The thread has ended and its token is not parked, so no CPU resumes the context.
+        unsafe { context::prepare::<ThreadMain<C>>(&thread.context, stack.end & !15) };
+        thread.stack_end.store(stack.end, Ordering::Relaxed);
+        if !thread.token.commit_park() {
+            self.make_ready(thread, Urgency::Waits);
+        }
     }
 
     /// Switches from `me`, the calling thread, to `next`, or to the idle loop if `next` is `None`. Returns when `me`

@@ -14,6 +14,7 @@
 //! some protocols. Models that are small enough make loom switch at every point of the protocol instead; see
 //! [`explore_every_point`].
 
+mod background;
 mod cancel;
 mod channel;
 mod checked;

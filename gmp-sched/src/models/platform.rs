@@ -23,7 +23,7 @@ use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::{ParkedStatus, Status};
-use crate::platform::{Parking, Pinned, Platform};
+use crate::platform::{Parking, Pinned, Platform, Scavenged};
 
 /// The platform of loom's threads.
 #[derive(Debug)]
@@ -75,6 +75,8 @@ std::thread_local! {
     /// The time in nanoseconds. All loom threads of a run are on one thread of the host, so they share this variable.
     static CLOCK: Cell<u64> = const { Cell::new(0) };
     static ENDS_IDLE_MACHINES: Cell<bool> = const { Cell::new(false) };
+    /// Whether there is a background G.
+    static SCAVENGES: Cell<bool> = const { Cell::new(false) };
     /// The M whose thread parked last on the interrupted CPU. [`Platform::parked_machine`] returns it.
     static PARKED_MACHINE: Cell<Option<&'static Machine<Model>>> = const { Cell::new(None) };
 }
@@ -144,6 +146,10 @@ unsafe impl Platform for Model {
 
     fn unpark_thread(machine: &'static Machine<Self>) {
         thread(machine).token.swap(true, Ordering::AcqRel);
+    }
+
+    fn scavenger() -> Option<fn() -> Scavenged> {
+        SCAVENGES.get().then_some(|| Scavenged::Completely)
     }
 
     fn idle_limit() -> Option<Duration> {
@@ -252,6 +258,7 @@ impl Setting {
     pub(super) fn new(processors: usize) -> Self {
         CLOCK.set(0);
         ENDS_IDLE_MACHINES.set(false);
+        SCAVENGES.set(false);
         PARKED_MACHINE.set(None);
         let scheduler = Scheduler::new(processors);
         let setting = Self { scheduler };
@@ -333,6 +340,12 @@ impl Setting {
         goroutine
     }
 
+    /// Makes the background G, which counts as running until [`Scheduler::background_parks`] is called.
+    pub(super) fn start_background(&self) {
+        SCAVENGES.set(true);
+        self.scheduler.background.goroutine.store(Some(self.goroutine()), Ordering::Release);
+    }
+
     /// Lets every M that was unparked continue until it runs a G or parks again.
     pub(super) fn settle(&self) {
         while let Some(machine) = self.scheduler.machines().find(|&machine| thread(machine).is_woken()) {
@@ -367,8 +380,9 @@ impl Setting {
         assert_eq!(scheduler.spinning.load(Ordering::Relaxed), 0, "an M counts as spinning forever");
         let idle = scheduler.idle_processors.load(Ordering::Relaxed);
         assert!(idle == 0 || !scheduler.is_work_visible(), "lost wakeup: a G is runnable, a P idle, and no M searches");
-        let earliest = scheduler.processors().iter().map(|processor| processor.timers.earliest()).min();
-        let wakes = scheduler.machines().map(|machine| thread(machine).until()).min();
+        let timers = scheduler.processors().iter().map(|processor| processor.timers.earliest());
+        let earliest = timers.fold(scheduler.background_due(), Instant::min);
+        let wakes = scheduler.machines().map(|machine| thread(machine).until()).fold(Instant::NEVER, Instant::min);
         assert!(idle == 0 || wakes <= earliest, "a timer is missed: all sleep until {wakes:?}");
         let held: Vec<_> = scheduler.machines().filter_map(Machine::processor).map(Processor::id).collect();
         let shared = scheduler.shared.lock();

@@ -8,7 +8,7 @@ use crate::base::instant::Instant;
 use crate::base::points::{Points, Site};
 use crate::context::SavedContext;
 use crate::engine::preempt;
-use crate::entities::machine::Machine;
+use crate::entities::machine::{EndedMachine, Machine};
 use crate::kthread::{Cpu, Thread, Threads};
 use crate::platform::{Pinned, Platform};
 
@@ -27,7 +27,7 @@ pub(super) struct SimCpu {
     pub(super) is_pending: Cell<bool>,
     in_handler: Cell<bool>,
     pub(super) machine: Cell<Option<&'static Machine<Sim>>>,
-    /// The M whose thread was the last to park on this CPU and leave it idle. Stays `None` on an explored machine.
+    /// The M whose thread was the last to park on this CPU and leave it idle. `None` on an explored machine.
     pub(super) parked_machine: Cell<Option<&'static Machine<Sim>>>,
     pub(super) run_time: RunTime,
 }
@@ -221,8 +221,7 @@ impl SimCpu {
     }
 }
 
-/// Calls the handler of the interrupt `name`. Records the beginning and the end of the interrupt in the trace of the
-/// CPU.
+/// Calls the handler of the interrupt `name`. Records the interrupt's beginning and end in the trace of the CPU.
 fn traced(name: &'static str, handler: impl FnOnce()) {
     let tracer = current().tracer();
     tracer.interrupt(name, current().instant());
@@ -230,8 +229,8 @@ fn traced(name: &'static str, handler: impl FnOnce()) {
     tracer.interrupt_end(current().instant());
 }
 
-/// In a reduced exploration, clears [`SCRUBBED`] words of the stack below the caller's frame. Otherwise leftovers of
-/// earlier calls could remain in the unused parts of later frames, and equal states would differ.
+/// In a reduced exploration, clears [`SCRUBBED`] words of the stack below the caller's frame. Otherwise equal states
+/// would differ in leftovers of earlier calls.
 pub(super) fn scrub() {
     #[inline(never)]
     fn clear() {
@@ -347,6 +346,11 @@ unsafe impl Cpu for Sim {
             cpu.parked_machine.set(Some(machine));
         }
         current().tracer().halts(current().instant());
+    }
+
+    unsafe fn ended(thread: &'static Thread<Self>, _: usize) {
+        // SAFETY: the thread is that of an M, and `exit_thread` has converted the M to the thread's argument.
+        unsafe { EndedMachine::<Self>::from_raw(thread.argument()) }.reuse();
     }
 
     unsafe fn halt() {

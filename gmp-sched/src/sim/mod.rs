@@ -44,7 +44,7 @@ use core::time::Duration;
 use crate::base::id::MachineId;
 use crate::engine::device_signals::Signal;
 use crate::engine::syscall;
-use crate::platform::Pinned;
+use crate::platform::{Pinned, Scavenged};
 use crate::record::counters::Counts;
 use crate::record::trace::TrackTrace;
 use simulation::Simulation;
@@ -94,6 +94,9 @@ pub struct Config {
     /// Whether a G may end by a panic, which its join returns, as on the platform of threads. If not, a panic of a G ends
     /// the run with a failure.
     pub bodies_unwind: bool,
+    /// The [scavenger](crate::platform::Platform::scavenger) of the machine, if any. Not possible in an
+    /// [exploration](exhaustive).
+    pub scavenger: Option<fn() -> Scavenged>,
     /// Whether the stack of a G that has ended is overwritten, and checked when it is used again. Not possible in an
     /// [exploration](exhaustive).
     pub poisons_dead_stacks: bool,
@@ -108,6 +111,7 @@ impl Default for Config {
             seed: 0,
             step_limit: 20_000_000,
             bodies_unwind: false,
+            scavenger: None,
             poisons_dead_stacks: false,
         }
     }

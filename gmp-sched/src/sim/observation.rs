@@ -23,7 +23,7 @@ impl Simulation {
     pub(super) fn observe(&self, track: Track, event: Event) {
         let scheduler = self.scheduler.get().expect("events come after the scheduler is made");
 
-        let allowed = self.policy.borrow_mut().observe(track, event, scheduler.procs());
+        let allowed = self.policy.borrow_mut().check(track, event, scheduler.procs());
         if allowed.is_err() {
             self.finish(allowed);
         }

@@ -178,13 +178,15 @@ fn work_is_conserved(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
     Ok(())
 }
 
-/// While all CPUs halt, the next timer interrupt (at `wakes`) comes no later than the earliest timer of a P.
+/// While all CPUs halt, the next timer interrupt (at `wakes`) comes no later than the earliest timer of a P, and no
+/// later than the background G is due.
 fn no_timer_is_slept_past(scheduler: &'static Scheduler<Sim>, wakes: Instant) -> Result<(), String> {
-    let earliest = scheduler.processors().iter().map(|processor| processor.timers.earliest()).min();
-    match earliest {
-        Some(earliest) if earliest < wakes => Err(format!("a timer due at {earliest} is slept past until {wakes}")),
-        _ => Ok(()),
+    let timers = scheduler.processors().iter().map(|processor| processor.timers.earliest());
+    let earliest = timers.fold(scheduler.background_due(), Instant::min);
+    if earliest < wakes {
+        return Err(format!("a timer due at {earliest} is slept past until {wakes}"));
     }
+    Ok(())
 }
 
 /// A P whose status is `Running` is held by at most one M. A P with any other status is held by no M.

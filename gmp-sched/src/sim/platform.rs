@@ -14,11 +14,11 @@ use crate::base::instant::Instant;
 use crate::base::points::Points;
 use crate::engine::preempt;
 use crate::engine::sysmon::Sysmon;
-use crate::entities::machine::{Machine, NewMachine};
+use crate::entities::machine::{EndedMachine, Machine, NewMachine};
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::kthread::{Cpu, Thread, Threads};
-use crate::platform::{Parking, Pinned, Platform};
+use crate::platform::{Parking, Pinned, Platform, Scavenged};
 use crate::record::cpu_tracer::CpuTracer;
 use crate::record::trace::{Event, Track};
 
@@ -102,8 +102,32 @@ unsafe impl Platform for Sim {
     }
 
     fn start_thread(machine: NewMachine<Self>) -> Result<Self::Thread, OutOfResources> {
-        // SAFETY: the stack is fresh, and no other code uses it until the run is over. After that no thread runs.
-        unsafe { threads().create(current().stack(), run_machine, machine.into_raw()) }
+        let stack = current().stack();
+        let Some(thread) = machine.machine().thread() else {
+            // SAFETY: the stack is fresh, and no other code uses it until the run is over. After that no thread runs.
+            return unsafe { threads().create(stack, run_machine, machine.into_raw()) };
+        };
+        // The restarted thread makes the right again, from its argument, which is the same word.
+        let _ = machine.into_raw();
+        // SAFETY: as above. The M is used again, so `ended` was called for its thread.
+        unsafe { threads().restart(thread, stack) };
+        Ok(thread)
+    }
+
+    fn scavenger() -> Option<fn() -> Scavenged> {
+        cpu::scrub();
+        current().config().scavenger
+    }
+
+    fn idle_limit() -> Option<Duration> {
+        Self::scavenger().map(|_| Duration::ZERO)
+    }
+
+    fn exit_thread(ended: EndedMachine<Self>) -> ! {
+        // `ended` of `Cpu` makes the value again, from the argument of the thread.
+        let _ = ended.into_raw();
+        // SAFETY: the caller is pinned once, on the thread's own stack, of which nothing is used any more.
+        unsafe { threads().end() }
     }
 
     fn park_thread(_: Parking<'_, Self>, deadline: Option<Instant>) {
@@ -196,6 +220,9 @@ fn run_machine(machine: usize) -> ! {
     // SAFETY: `start_thread` made this word from a `NewMachine` for one thread, and this thread calls this function
     // once.
     let machine = unsafe { NewMachine::<Sim>::from_raw(machine) };
+    while !machine.is_ready() {
+        park(None);
+    }
     guarded(|| machine.run())
 }
 

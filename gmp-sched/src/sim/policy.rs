@@ -81,7 +81,7 @@ pub(super) struct Policy {
 
 impl Policy {
     /// Checks an event and follows it. `procs` is the number of Ps in use. Returns the rule that the event violates.
-    pub(super) fn observe(&mut self, track: Track, event: Event, procs: usize) -> Result<(), String> {
+    pub(super) fn check(&mut self, track: Track, event: Event, procs: usize) -> Result<(), String> {
         if self.is_lost {
             return Ok(());
         }
@@ -104,13 +104,13 @@ impl Policy {
             }
             (Kind::LockThread, _) => _ = self.locked.insert(g),
             (Kind::UnlockThread, _) => _ = self.locked.remove(&g),
-            (_, Track::Processor(on)) => return self.observe_on(on as usize, kind, g, detail, when, procs),
+            (_, Track::Processor(on)) => return self.check_on(on as usize, kind, g, detail, when, procs),
             _ => {}
         }
         Ok(())
     }
 
-    fn observe_on(
+    fn check_on(
         &mut self,
         on: usize,
         kind: Kind,

@@ -48,11 +48,12 @@ impl Stacks {
     /// Called when a run has ended without a failure: lets later runs use its stacks, unless something may still refer
     /// to one of them. A G that has not ended, or that has a result or was abandoned, may be known to an object that
     /// outlives the run, for example to a channel in a static. (The main G does not end, but it has left the program's
-    /// closure.)
+    /// closure. The background G does not end either, and knows no object.)
     pub(super) fn end(&self, scheduler: &'static Scheduler<Sim>) {
         let has_ended = |goroutine: &Goroutine<Sim>| goroutine.status() == Status::Dead && !has_result(goroutine);
+        let is_kept = |id| id == GoroutineId::MAIN || id == GoroutineId::BACKGROUND;
         let is_over = scheduler.counts().abandoned == 0
-            && scheduler.goroutines().all(|goroutine| goroutine.id() == GoroutineId::MAIN || has_ended(goroutine));
+            && scheduler.goroutines().all(|goroutine| is_kept(goroutine.id()) || has_ended(goroutine));
         if is_over {
             FREE.with(|free| free.0.borrow_mut().append(&mut self.0.borrow_mut()));
         }

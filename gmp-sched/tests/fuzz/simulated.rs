@@ -88,6 +88,7 @@ fn run(seed: u64) {
         seed,
         step_limit: 2_000_000,
         bodies_unwind: true,
+        scavenger: None,
         poisons_dead_stacks: true,
     };
     let ran = sim::run(config, move || {

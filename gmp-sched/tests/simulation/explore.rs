@@ -111,6 +111,11 @@ pub(crate) fn explore(program: fn(u64)) {
 
 /// Does what [`explore`] does, for a program that may choose up to `procs_limit` Ps.
 pub(crate) fn explore_with(procs_limit: usize, program: fn(u64)) {
+    explore_on(Config { procs_limit, ..Config::default() }, program);
+}
+
+/// Does what [`explore`] does. The seed determines the numbers of CPUs and Ps, and `machine` everything else.
+pub(crate) fn explore_on(machine: Config, program: fn(u64)) {
     let seeds = seeds();
     let is_repeated = env::var_os("GMP_SIM_SEED").is_some() || env::var_os(IS_CHILD).is_some();
     // The test harness runs each test on a thread that has the name of the test. With only one thread, it runs all
@@ -131,7 +136,7 @@ pub(crate) fn explore_with(procs_limit: usize, program: fn(u64)) {
         let cpus = [1, 2, 3, 4, 8, 16][seed as usize % 6];
         // Some configurations have more Ps than CPUs, so that threads share CPUs.
         let processors = [cpus, cpus, 1.max(cpus / 2), 1, 2 * cpus][seed as usize / 6 % 5];
-        let config = Config { cpus, processors, procs_limit, seed, ..Config::default() };
+        let config = Config { cpus, processors, seed, ..machine };
         let result = match env::var_os("GMP_SIM_TRACE") {
             Some(file) => run_traced(config, program, file.into()),
             None => sim::run(config, move || program(seed)),

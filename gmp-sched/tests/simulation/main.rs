@@ -5,6 +5,7 @@
 #![cfg(not(gmp_loom))]
 
 mod anything;
+mod background;
 mod cancel;
 mod channels;
 mod coroutine;

@@ -4,7 +4,7 @@
 //! these objects, and every larger object, are runs of pages (`page_runs`). The data structures are in the crate
 //! `kernel-heap`.
 //!
-//! Free memory keeps its frames until they are wanted: see `pressure`. Then free objects return to their spans, and the
+//! Free memory keeps its frames until they are wanted or a CPU has nothing else to do: see `pressure`. Then free objects return to their spans, and the
 //! pages of a span whose objects are all free lose their frames.
 //!
 //! The heap must not be used by interrupt handlers, or while an `InterruptMutex` is held. Such a use panics: see

@@ -24,7 +24,7 @@ mod usage;
 use bootloader_api::info::MemoryRegion;
 #[doc(hidden)]
 pub use pressure::free_cached_memory;
-pub(crate) use pressure::{StackCache, make_room, set_stack_cache};
+pub(crate) use pressure::{StackCache, make_room, scavenge, set_stack_cache};
 pub use statistics::usage;
 pub use usage::Usage;
 

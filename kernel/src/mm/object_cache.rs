@@ -16,6 +16,7 @@ use kernel_heap::spans::Class;
 
 use super::error::OutOfMemory;
 use super::page_runs::{self, span_memory};
+use super::pressure;
 use super::shared_lock::SharedLock;
 use crate::cpu::cpus;
 use crate::cpu::local::cpu_local;
@@ -134,6 +135,7 @@ pub(super) unsafe fn free(object: NonNull<u8>, class: usize) {
 #[inline(never)]
 fn give(class: usize, surplus: Chain) {
     put(class, surplus);
+    pressure::note_growth();
 }
 
 /// Returns free objects to their spans, first the shared ones and then those in the magazines of all CPUs, and releases

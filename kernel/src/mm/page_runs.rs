@@ -89,6 +89,7 @@ pub(super) fn allocate(size: Size) -> Result<Run, OutOfMemory> {
         release(run);
         return Err(OutOfMemory);
     }
+    pressure::note_growth();
     Ok(run)
 }
 
@@ -206,4 +207,5 @@ pub(super) unsafe fn free_large(memory: NonNull<u8>, layout: Layout) {
     let page = (memory.addr().get() - HEAP as usize) % WINDOW_BYTES as usize / PAGE_SIZE;
     // SAFETY: the caller promises that the memory is a run of this size, and that the run is not in use.
     unsafe { IDLE.lock().put(memory.as_ptr(), Run::at(size, page)) };
+    pressure::note_growth();
 }

@@ -1,4 +1,4 @@
-//! Frees cached memory when the frames run out.
+//! Frees cached memory when the frames run out, and when a CPU has nothing else to do.
 
 use spin::Once;
 
@@ -8,14 +8,17 @@ use super::stack::class;
 use super::{frame, heap};
 use crate::cpu::contexts;
 
-/// The functions that free and count the stacks of dead Gs. The scheduler keeps dead Gs with their stacks for the next
-/// Gs. The scheduler is in a layer above this one, so it registers these functions as hooks.
+/// The functions of the scheduler that this layer calls. Two of them free and count the stacks of dead Gs, which the
+/// scheduler keeps with their stacks for the next Gs. The scheduler is in a layer above this one, so it registers these
+/// functions as hooks.
 #[derive(Debug)]
 pub(crate) struct StackCache {
     /// Frees at most the given number of stacks. Returns how many it has freed.
     pub(crate) free: fn(usize) -> usize,
     /// Returns how many stacks are cached.
     pub(crate) count: fn() -> usize,
+    /// Notes that memory was taken or put into a cache, so that the background G gives back what is cached later.
+    pub(crate) note_growth: fn(),
 }
 
 static STACK_CACHE: Once<StackCache> = Once::new();
@@ -23,6 +26,13 @@ static STACK_CACHE: Once<StackCache> = Once::new();
 /// Registers the functions for cached stacks. Called once, before Gs run.
 pub(crate) fn set_stack_cache(cache: StackCache) {
     STACK_CACHE.call_once(|| cache);
+}
+
+/// Notes that memory was taken or put into a cache. Called on slow paths. Callable from everywhere.
+pub(super) fn note_growth() {
+    if let Some(cache) = STACK_CACHE.get() {
+        (cache.note_growth)();
+    }
 }
 
 /// Returns how many stacks dead Gs keep.
@@ -37,8 +47,8 @@ fn free_cached_stacks(at_most: usize) -> usize {
 
 /// How many stacks of dead Gs are freed at a time.
 const STACKS_AT_ONCE: usize = 64;
-/// How many frames a G frees when there is no frame for a page of its stack. They are enough for this page and for many
-/// later ones.
+/// How many frames a G frees when there is no frame for a page of its stack, and the background G in one piece of its
+/// work. They are enough for this page and for many later ones.
 const FRAMES_AT_ONCE: usize = 64;
 
 /// Frees cached memory until at least `frames` frames are freed or no cached memory is left. Returns how many frames
@@ -62,6 +72,11 @@ pub(super) fn relieve(frames: usize) -> usize {
     freed
 }
 
+/// Frees some cached memory. Returns whether there may be more. The background G calls this repeatedly.
+pub(crate) fn scavenge() -> bool {
+    relieve(FRAMES_AT_ONCE) >= FRAMES_AT_ONCE
+}
+
 /// Frees cached memory. Returns whether there are free frames afterwards.
 pub(crate) fn make_room() -> bool {
     relieve(FRAMES_AT_ONCE) != 0 || frame::free_frames() != 0
@@ -78,7 +93,7 @@ pub(super) fn make_room_for(wanted: usize, priority: Priority) -> bool {
 }
 
 /// Frees cached memory: that of free stacks, of the stacks of dead Gs, and of the heap's free objects and page runs. Up
-/// to 64 stacks of dead Gs may remain on each P except that of the caller. Returns how many bytes were freed. When memory
+/// to 64 stacks of dead Gs may remain on each P that another M holds. Returns how many bytes were freed. When memory
 /// runs short, the kernel frees cached memory by itself. Does not block. Does nothing, and returns 0, in a context in
 /// which memory must not be allocated, such as an interrupt handler. Go: `debug.FreeOSMemory`.
 #[doc(alias = "FreeOSMemory")]

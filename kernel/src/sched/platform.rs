@@ -8,8 +8,8 @@ use core::time::Duration;
 
 use gmp_sched::debugger::Layout;
 use gmp_sched::goroutine::Goroutine;
-use gmp_sched::machine::{Machine, NewMachine};
-use gmp_sched::platform::{OutOfResources, Parking, Pinned, Platform, Points, SLICE, Site, UNDISTURBED};
+use gmp_sched::machine::{EndedMachine, Machine, NewMachine};
+use gmp_sched::platform::{OutOfResources, Parking, Pinned, Platform, Points, SLICE, Scavenged, Site, UNDISTURBED};
 use gmp_sched::processor::Processor;
 use gmp_sched::scheduler::Scheduler;
 use gmp_sched::time::Instant;
@@ -22,6 +22,7 @@ use crate::arch::x86_64::interrupts::RESCHEDULE;
 use crate::cpu::contexts::Act;
 use crate::cpu::percpu::{self, CpuId, PreemptGuard};
 use crate::cpu::{contexts, cpus, sync};
+use crate::mm;
 use crate::mm::stack::Stack;
 use crate::sched::kthread::{self, KernelThread};
 use crate::sched::{call_stack, cpu_trace};
@@ -164,7 +165,26 @@ unsafe impl Platform for Kernel {
     }
 
     fn start_thread(machine: NewMachine<Self>) -> Result<Self::Thread, OutOfResources> {
-        make_thread(run_machine, machine.into_raw())
+        match machine.machine().thread() {
+            None => make_thread(run_machine, machine.into_raw()),
+            Some(thread) => restart_thread(thread, machine),
+        }
+    }
+
+    fn scavenger() -> Option<fn() -> Scavenged> {
+        Some(scavenge)
+    }
+
+    fn idle_limit() -> Option<Duration> {
+        Some(Duration::ZERO)
+    }
+
+    fn exit_thread(ended: EndedMachine<Self>) -> ! {
+        // `free_thread` makes the value again, from the argument of the thread, which is the same word.
+        let _ = ended.into_raw();
+        // SAFETY: the scheduler calls this on the thread's own stack, pinned once, and nothing on that stack is used
+        // any more.
+        unsafe { kthread::all().end() }
     }
 
     fn park_thread(_: Parking<'_, Self>, deadline: Option<Instant>) {
@@ -265,10 +285,50 @@ pub(super) fn make_thread(entry: fn(usize) -> !, argument: usize) -> Result<&'st
     Ok(thread)
 }
 
+/// Makes the thread of an M, which has ended, begin anew with a new stack.
+fn restart_thread(
+    thread: &'static KernelThread,
+    machine: NewMachine<Kernel>,
+) -> Result<&'static KernelThread, OutOfResources> {
+    let stack = Stack::allocate_whole(THREAD_STACK).map_err(|_| OutOfResources)?;
+    // The thread makes the right again, from its argument, which is the same word.
+    let _ = machine.into_raw();
+    // SAFETY: the M is used again, so `free_thread` was called for its thread. Only this thread uses the stack until
+    // `free_thread` is called again.
+    unsafe { kthread::all().restart(thread, stack.bottom()..stack.top()) };
+    stack.into_raw();
+    Ok(thread)
+}
+
+/// Frees the stack of an M's thread that has ended and has left the stack.
+///
+/// # Safety
+/// Must be called once for each end of the thread, with the end of its stack.
+pub(super) unsafe fn free_thread(thread: &'static KernelThread, stack_end: usize) {
+    // SAFETY: the thread had a stack with this end, which was leaked when the thread got it. The thread does not run any
+    // more, as the caller promises.
+    unsafe { Stack::from_raw(stack_end) }.free_with_frames();
+    // SAFETY: only the threads of Ms end, by `exit_thread`, which has converted the value to the thread's argument.
+    unsafe { EndedMachine::<Kernel>::from_raw(thread.argument()) }.reuse();
+}
+
 /// The first function of an M's thread.
 fn run_machine(machine: usize) -> ! {
-    // SAFETY: the argument comes from `start_thread`, and a thread's first function is called once.
-    unsafe { NewMachine::<Kernel>::from_raw(machine) }.run()
+    // SAFETY: the argument comes from `start_thread`. The thread calls its first function once after each call of
+    // `start_thread`.
+    let machine = unsafe { NewMachine::<Kernel>::from_raw(machine) };
+    while !machine.is_ready() {
+        kthread::park(None);
+    }
+    machine.run()
+}
+
+/// The work of the background G: frees memory that caches keep, and asks Ms to end that no P needs.
+fn scavenge() -> Scavenged {
+    if let Some(scheduler) = scheduler() {
+        scheduler.end_surplus_machine();
+    }
+    if mm::scavenge() { Scavenged::InPart } else { Scavenged::Completely }
 }
 
 /// Returns how many CPUs are up.

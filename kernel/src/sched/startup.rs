@@ -116,10 +116,15 @@ fn affordable_procs(wanted: usize) -> usize {
     procs
 }
 
-/// The functions by which `mm` frees and counts the cached stacks of dead Gs.
+/// The functions of the scheduler that `mm` calls.
 const STACK_CACHE: StackCache = StackCache {
     free: |at_most| scheduler().map_or(0, |scheduler| scheduler.free_idle_stacks(at_most)),
     count: || scheduler().map_or(0, Scheduler::cached_stacks),
+    note_growth: || {
+        if let Some(scheduler) = scheduler() {
+            scheduler.note_growth();
+        }
+    },
 };
 
 /// Starts the scheduler and `program.main` as its main G, and runs kernel threads on the boot CPU.

@@ -10,7 +10,7 @@ use crate::arch::x86_64::interrupts::RESCHEDULE;
 use crate::cpu::percpu::{self, CpuId};
 use crate::mm::tlb;
 use crate::sched::kthread::{self, KernelCpu};
-use crate::sched::{activity, cpu_trace, idle, preemption};
+use crate::sched::{activity, cpu_trace, idle, platform, preemption};
 
 impl Points for KernelCpu {}
 
@@ -65,6 +65,11 @@ unsafe impl Cpu for KernelCpu {
         percpu::forget_current_machine();
         activity::runs_nothing();
         cpu_trace::halts();
+    }
+
+    unsafe fn ended(thread: &'static Thread<Self>, stack_end: usize) {
+        // SAFETY: the caller promises what `free_thread` requires.
+        unsafe { platform::free_thread(thread, stack_end) };
     }
 
     unsafe fn halt() {

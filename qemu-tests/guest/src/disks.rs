@@ -192,7 +192,10 @@ fn asynchronous_reads_park_only_their_gs() {
         })
         .collect();
     assert!(readers.into_iter().all(|reader| reader.join().unwrap() == Ok(8)));
-    assert_eq!((scheduler.counts().handoffs, scheduler.machines().count()), before);
+    // Ms of earlier calls may have ended meanwhile.
+    let (handoffs, machines) = before;
+    assert_eq!(scheduler.counts().handoffs, handoffs);
+    assert!(scheduler.machines().count() <= machines);
 }
 guest_test!(asynchronous_reads_park_only_their_gs, hidden);
 

@@ -13,10 +13,10 @@ use kernel::prelude::*;
 const KIB: usize = 1024;
 
 /// The sizes of the pieces in which a test takes all memory: three size classes, and page runs.
-const PIECES: [usize; 4] = [KIB, 3_000, 16 * KIB, KIB * KIB];
+pub(crate) const PIECES: [usize; 4] = [KIB, 3_000, 16 * KIB, KIB * KIB];
 
 /// Takes pieces of this size until there is no memory left, and frees them all. Returns how many there were.
-fn peak(piece: usize) -> usize {
+pub(crate) fn peak(piece: usize) -> usize {
     let mut pieces: Vec<Vec<u8>> = Vec::new();
     loop {
         let mut next = Vec::new();

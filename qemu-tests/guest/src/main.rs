@@ -64,6 +64,8 @@ mod random;
 #[cfg(gmp_machine)]
 mod reports;
 #[cfg(gmp_machine)]
+mod scavenge;
+#[cfg(gmp_machine)]
 mod scheduler;
 #[cfg(gmp_machine)]
 mod serve;

@@ -1,5 +1,6 @@
 //! The mutants, grouped by concept.
 
+mod background;
 mod cancel;
 mod channels;
 mod composition;
@@ -93,6 +94,7 @@ pub(crate) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         run_queue::MUTANTS,
         token::MUTANTS,
         idle::MUTANTS,
+        background::MUTANTS,
         timers::MUTANTS,
         syscall::MUTANTS,
         join::MUTANTS,

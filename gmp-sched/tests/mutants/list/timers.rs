@@ -74,11 +74,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/timekeeper.rs",
         "the timekeeper ignores the timers of a P that an M left in a system call",
-        "        self.processors().iter().map(|processor| processor.timers.earliest()).min().unwrap_or(Instant::NEVER)
-    }",
-        "        let kept = self.processors().iter().filter(|p| p.status() != crate::entities::processor::ProcessorStatus::Syscall);
-        kept.map(|processor| processor.timers.earliest()).min().unwrap_or(Instant::NEVER)
-    }",
+        "        let timers = self.processors().iter().map(|processor| processor.timers.earliest());",
+        "        use crate::entities::processor_status::ProcessorStatus::Syscall;
+        let kept = self.processors().iter().filter(|p| p.status() != Syscall);
+        let timers = kept.map(|processor| processor.timers.earliest());",
         Model("timers::system_call_against_an_m_that_becomes_the_timekeeper"),
     ),
     mutant(

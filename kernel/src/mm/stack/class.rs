@@ -99,6 +99,11 @@ impl Class {
         self.lists.lock().push_free(slot);
     }
 
+    /// Frees a slot and its memory.
+    pub(super) fn free_with_frames(&self, slot: Slot) {
+        self.strip(slot);
+    }
+
     pub(super) fn count(&self) -> Count {
         let lists = self.lists.lock();
         Count { with_memory: lists.made - lists.bare_count, free: lists.free_count }

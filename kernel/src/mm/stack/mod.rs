@@ -90,6 +90,12 @@ impl Stack {
         self.0.top()
     }
 
+    /// Frees the stack and its frames. (A stack that is dropped keeps its frames for the next one.)
+    pub(crate) fn free_with_frames(self) {
+        ALL[self.0.class].free_with_frames(self.0);
+        core::mem::forget(self);
+    }
+
     /// Leaks the stack and returns its [`top`](Self::top). [`from_raw`](Self::from_raw) turns the top into the stack
     /// again.
     pub(crate) fn into_raw(self) -> usize {

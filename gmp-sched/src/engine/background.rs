@@ -1,0 +1,146 @@
+//! The background G, which gives back memory that caches keep: stacks of dead Gs, Ms that are not needed, and what else
+//! the [platform's scavenger](Platform::scavenger) knows. Go: `bgscavenge`.
+//!
+//! The code that takes memory or puts it into a cache calls [`Scheduler::note_growth`], on its slow path. The first
+//! such call makes the background G due, a second later. When it is due, a P that would go idle runs it. It is not in any
+//! queue, so it takes no time from other Gs: between two pieces of work it checks whether a P has something else to do,
+//! and parks if so. A timer or a device displaces it like any other G.
+//!
+//! ```text
+//!   nothing to do  -- note_growth -->  due in a second  -- the time comes, a P would go idle -->  runs
+//!         ^                                   ^                                                  |  |
+//!         |                                   +-- growth was noted meanwhile, or work is left --+  |
+//!         +---------------------------------------- nothing is left ------------------------------+
+//! ```
+//!
+//! While a P is idle, the timekeeper parks at most until the G is due. Code that notes growth does not wake the
+//! timekeeper: the next M that goes idle does (`Scheduler::park_deadline`). So a machine that has nothing to give back
+//! is not woken, and `note_growth` is callable from anywhere.
+//!
+//! The G has number 2 and the name `runtime.bgscavenge`. As in Go, it does not count as a G of the program:
+//! [`num_goroutine`](Scheduler::num_goroutine) and the check for a deadlock ignore it.
+
+use core::time::Duration;
+
+use crate::base::atomic::{Ordering, fence};
+use crate::base::instant::Instant;
+use crate::base::points::Site;
+use crate::engine::park::make_runnable;
+use crate::engine::sampling;
+use crate::entities::goroutine::Goroutine;
+use crate::entities::machine::Machine;
+use crate::entities::processor::Processor;
+use crate::entities::scheduler::Scheduler;
+use crate::entities::status::Status;
+use crate::platform::{Pinned, Platform, Scavenged};
+
+/// How long after the first growth the background G is due. The growth of a second is given back at once, so a program
+/// that takes and frees memory all the time pays for one pass in a second.
+const DELAY: Duration = Duration::from_secs(1);
+
+/// Whether a background G that parks has left work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// There is nothing to give back. If growth was noted meanwhile, the G is due later.
+    Nothing,
+    /// The G is due at once.
+    Work,
+}
+
+impl<Plat: Platform> Scheduler<Plat> {
+    /// Notes that memory was taken, or was put into a cache. The [scavenger](Platform::scavenger) runs a second later,
+    /// when a P has nothing else to do. Callable from anywhere. Costs one comparison if growth was noted before.
+    #[inline]
+    pub fn note_growth(&self) {
+        let due = &self.background.due;
+        let never = Instant::NEVER.as_nanos();
+        if Plat::scavenger().is_some() && due.load(Ordering::Relaxed) == never {
+            let later = (Plat::now() + DELAY).as_nanos();
+            // If this fails, another caller has noted growth. Ordering: Relaxed, because the word publishes nothing.
+            let _ = due.compare_exchange(never, later, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns when the background G is to run. Returns [`Instant::NEVER`] if it runs, or if there is nothing to do.
+    pub(crate) fn background_due(&self) -> Instant {
+        if Plat::scavenger().is_none() || !self.background.is_parked.load(Ordering::Relaxed) {
+            return Instant::NEVER;
+        }
+        Instant::from_nanos(self.background.due.load(Ordering::Relaxed))
+    }
+
+    /// Whether a P that has nothing else to do is to run the background G.
+    pub(crate) fn is_background_due(&self) -> bool {
+        let due = self.background_due();
+        due != Instant::NEVER && due <= Plat::now()
+    }
+
+    /// The work of the background G from when an M has taken it until it parks. Calls `scavenge` until nothing is left,
+    /// or until there is other work. Returns what is left.
+    pub(crate) fn scavenge(&'static self, scavenge: fn() -> Scavenged) -> Left {
+        // From here on, growth makes the G due again.
+        self.background.due.store(Instant::NEVER.as_nanos(), Ordering::Relaxed);
+        while scavenge() == Scavenged::InPart {
+            if self.is_work_visible() || self.is_stopping() {
+                return Left::Work;
+            }
+        }
+        Left::Nothing
+    }
+
+    /// The commit of the background G when it parks. Another M may take the G as soon as it counts as parked.
+    pub(crate) fn background_parks(&'static self, left: Left) {
+        if left == Left::Work {
+            self.background.due.store(0, Ordering::Relaxed);
+        }
+        Plat::point(Site::Idle);
+        // Ordering: Release publishes the saved context of the G, and the time above. Partner: the exchange in
+        // `take_background`.
+        self.background.is_parked.store(true, Ordering::Release);
+        if left == Left::Work {
+            // An M that went idle before did not see that the G is due.
+            self.submitted();
+        }
+    }
+}
+
+/// Step 7 of the search in `pick`: the background G, if it is due. The M has found no other work, and would go idle
+/// next.
+///
+/// The M may be spinning, and submitters may rely on its search. So it first stops spinning and checks all queues
+/// again, as an M that goes idle does. If there is work, returns `None`, and `go_idle` finds that work.
+#[cold]
+pub(crate) fn take_background<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    machine: &'static Machine<Plat>,
+    processor: &'static Processor<Plat>,
+) -> Option<&'static Goroutine<Plat>> {
+    let scheduler = machine.scheduler();
+    if !scheduler.is_background_due() {
+        return None;
+    }
+    if machine.spinning.swap(false, Ordering::Relaxed) {
+        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
+    }
+    // Ordering: as step 2 of Idle in idle.md; partner: the fence in `submitted_among_others`.
+    fence(Ordering::SeqCst);
+    Plat::point(Site::Idle);
+    if scheduler.is_work_visible() || scheduler.is_stopping() {
+        return None;
+    }
+    // Ordering: Acquire; partner: the Release in `background_parks`.
+    if !scheduler.background.is_parked.swap(false, Ordering::Acquire) {
+        return None;
+    }
+    processor.advance_tick();
+    let goroutine = scheduler.background.goroutine.load(Ordering::Acquire)?;
+    if goroutine.status() != Status::Idle {
+        return make_runnable(pinned, goroutine);
+    }
+    // The G runs for the first time. It is not counted as spawned.
+    goroutine.set_status(Status::Runnable);
+    if processor.sampler.samples_next() {
+        sampling::spawned(machine, processor, goroutine);
+    }
+    Some(goroutine)
+}
