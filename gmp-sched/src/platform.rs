@@ -331,10 +331,11 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     }
 
     /// Called for each event of a G or a P while the platform observes the scheduler, by the M or thread that causes the
-    /// event. The simulator compares these events with the policy. Must not block.
+    /// event. `observer` is the number that the platform has given to itself when the observation began. The simulator
+    /// compares these events with the policy. Must not block.
     #[inline(always)]
-    fn observe(track: Track, event: Event) {
-        let _ = (track, event);
+    fn observe(observer: u64, track: Track, event: Event) {
+        let _ = (observer, track, event);
     }
 
     /// Stores the calls that led to the caller in `addresses`, innermost first: the return address of each call minus

@@ -124,8 +124,8 @@ fn write<Plat: Platform>(ring: &Ring, kind: EventKind, goroutine: Option<Gorouti
 
 /// Records an event of a G or a P.
 pub(super) fn write_event<Plat: Platform>(ring: &Ring, event: Event) {
-    match ring.observed {
+    match ring.observer {
         None => ring.write(event),
-        Some(track) => Plat::observe(track, event),
+        Some((number, track)) => Plat::observe(number, track, event),
     }
 }

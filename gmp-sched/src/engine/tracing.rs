@@ -241,7 +241,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     /// Whether a trace is being taken.
     #[must_use]
     pub fn is_tracing(&'static self) -> bool {
-        self.outside.tracer.active.load(Ordering::Relaxed).is_some_and(|ring| ring.observed.is_none())
+        self.outside.tracer.active.load(Ordering::Relaxed).is_some_and(|ring| ring.observer.is_none())
     }
 
     /// Whether events are recorded in a trace or shown to the platform.

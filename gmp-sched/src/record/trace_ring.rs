@@ -19,8 +19,9 @@ use crate::record::trace_until::Until;
 pub(crate) struct Ring {
     /// [`memory::RING_HEADER_WORDS`] words, then the slots.
     memory: &'static [AtomicU64],
-    /// The track, if the events of a G or a P are only shown to the platform ([`observer`](Self::observer)).
-    pub(crate) observed: Option<Track>,
+    /// The number of the observer and the track, if the events of a G or a P are only shown to the platform: see
+    /// [`observer`](Self::observer).
+    pub(crate) observer: Option<(u64, Track)>,
     capacity: u64,
     /// Number of events whose writing has begun. This count and the next one are copied to the header of shared memory,
     /// but never read from there, because other code may write to that memory.
@@ -80,9 +81,9 @@ impl Ring {
     /// Makes a ring that keeps no events of Gs and Ps. They are only shown to the platform, by
     /// [`Platform::observe`](crate::platform::Platform::observe). Several schedulers may use the ring at once.
     #[cfg(feature = "std")]
-    pub(crate) fn observer(track: Track) -> Result<&'static Self, OutOfResources> {
+    pub(crate) fn observer(number: u64, track: Track) -> Result<&'static Self, OutOfResources> {
         let memory: Vec<_> = (0..memory::RING_HEADER_WORDS + WORDS).map(|_| AtomicU64::new(0)).collect();
-        Self { observed: Some(track), ..Self::new(memory.leak(), None) }.leak()
+        Self { observer: Some((number, track)), ..Self::new(memory.leak(), None) }.leak()
     }
 
     /// Makes a ring in `memory`, whose content becomes that of an empty ring. `until` is `None` if the memory is not
@@ -103,7 +104,7 @@ impl Ring {
         assert!(capacity > 0, "a ring without slots");
         Self {
             memory,
-            observed: None,
+            observer: None,
             capacity,
             begun: AtomicU64::new(0),
             written: AtomicU64::new(0),

@@ -190,8 +190,8 @@ unsafe impl Platform for Sim {
         try_current()?.tracers.get(cpu as usize)
     }
 
-    fn observe(track: Track, event: Event) {
-        current().observe(track, event);
+    fn observe(observer: u64, track: Track, event: Event) {
+        current().observe(observer, track, event);
     }
 
     fn with_cpu_tracer(record: impl FnOnce(&'static CpuTracer)) {

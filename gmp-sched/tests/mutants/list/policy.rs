@@ -12,13 +12,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/main", "_", 20),
     ),
     mutant(
-        "entities/processor.rs",
-        "a P checks the global queue at every 200th slice",
-        "pub const GLOBAL_QUEUE_INTERVAL: u64 = 61;",
-        "pub const GLOBAL_QUEUE_INTERVAL: u64 = 200;",
-        Simulation("simulation/main", "_", 20),
-    ),
-    mutant(
         "engine/take_global.rs",
         "a P takes more than its share of the global queue",
         "(rest + 1) / scheduler.procs()",
