@@ -22,8 +22,9 @@ impl<Plat: Platform> Scheduler<Plat> {
     }
 
     /// Returns the message to report if this scheduler is dead. A scheduler is dead in two cases. In both, every M is
-    /// idle, no armed timer would make a G runnable, and no G waits for a device. In the first case, at least one G waits. In the second
-    /// case, no G is left, and the main G has called `goexit`. A scheduler that is shut down does not count as dead.
+    /// idle, no armed timer would make a G runnable, and no G waits for a device. In the first case, at least one G
+    /// waits. In the second case, no G is left, and the main G has called `goexit`. A scheduler that is shut down does
+    /// not count as dead.
     ///
     /// The last M to check sees the state that the other Ms have left. The reason is that each M publishes its state
     /// before it puts itself on the idle list, or in the same critical section. An M that is blocked in a system call

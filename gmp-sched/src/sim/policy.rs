@@ -4,7 +4,8 @@
 //! these sentences speak. The specification learns of the events by which Gs change their places, and fails the run at
 //! an event that the policy does not allow. An event is recorded a moment before or after the queues change, and a
 //! thief names only the last G that it has stolen. So the specification may not know in which of several places a G is.
-//! In this case it allows all of them.
+//! In this case it allows all of them. It follows a run no further when a ring overflows beside other Ps, when the number
+//! of Ps is lowered, and when there are more than 64 Ps.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
@@ -71,6 +72,7 @@ impl Local {
 /// The state of the specification.
 #[derive(Default)]
 pub(super) struct Policy {
+    /// Whether the run is followed no further.
     is_lost: bool,
     events: u64,
     runnable: BTreeMap<Id, Places>,
@@ -82,6 +84,7 @@ pub(super) struct Policy {
 impl Policy {
     /// Checks an event and follows it. `procs` is the number of Ps in use. Returns the rule that the event violates.
     pub(super) fn check(&mut self, track: Track, event: Event, procs: usize) -> Result<(), String> {
+        self.is_lost |= procs > u64::BITS as usize;
         if self.is_lost {
             return Ok(());
         }
@@ -169,10 +172,8 @@ impl Policy {
             Kind::Overflow if detail as usize != RING_CAPACITY / 2 => {
                 return Err(format!("P6: {detail} Gs of a full ring go to the global queue"));
             }
-            // With thieves, the specification does not know which Gs are in the ring.
             Kind::Overflow if procs > 1 => self.is_lost = true,
             Kind::Overflow => self.overflow(on),
-            // Fewer Ps are in use from now on, and all their Gs move at once. The specification follows the run no further.
             Kind::Retire => self.is_lost = true,
             Kind::SyscallEnter => local.is_in_call = true,
             Kind::SyscallExit => (local.is_in_call, local.runs) = (false, Some(g)),
