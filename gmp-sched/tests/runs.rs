@@ -87,8 +87,12 @@ fn scheduler_is_reused_only_after_its_timers_are_stopped_and_never_with_an_unsta
     let _alone = ONE_AT_A_TIME.lock().unwrap();
     let here =
         |scheduler: &'static gmp_sched::scheduler::Scheduler<native::Native>| std::ptr::from_ref(scheduler).addr();
-    let (with_timer, timer) =
-        THREADS.run_with(1, move |scheduler| (here(scheduler), native::Timer::new(Duration::from_secs(3600))));
+    let (with_timer, timer) = THREADS.run_with(1, move |scheduler| {
+        let timer = native::Timer::new(Duration::from_secs(3600));
+        // A timer is armed only when a G receives from it. It stays armed after a select that does not wait.
+        native::select! { recv(timer) => unreachable!("an hour is not over"), default => {} }
+        (here(scheduler), timer)
+    });
     let (with_idle, pull) =
         THREADS.run_with(1, move |scheduler| (here(scheduler), native::pull(|yielder| _ = yielder.yield_value(1))));
     for _ in 0..10 {
