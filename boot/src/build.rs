@@ -298,7 +298,8 @@ fn encoded_flags(target: Target, script: &Path) -> OsString {
         "-Cforce-frame-pointers=yes",
     ];
     let plain = |argument: &&str| OsString::from(format!("-Clink-arg={argument}"));
-    // Both the C compiler and LLVM's linker take this argument. With `-Wl,`, a comma in the path would end the argument.
+    // Both the C compiler and LLVM's linker take this argument. With `-Wl,`, a comma in the path would end the
+    // argument.
     let mut script_flag = OsString::from("-Clink-arg=-T");
     script_flag.push(script);
     let flags = code.iter().map(OsString::from).chain(target.link_arguments().iter().map(plain)).chain([script_flag]);

@@ -232,7 +232,8 @@ impl Cli {
     ///
     /// [`Error::Usage`] in these cases: a disk cannot be opened; an argument is not Unicode; `new` is not followed by
     /// exactly one path; `compare` comes after an option; an option comes directly after the program; an option that
-    /// takes a file is followed by a program instead; or `--image` is given without a firmware that boots from an image.
+    /// takes a file is followed by a program instead; or `--image` is given without a firmware that boots from an
+    /// image.
     pub(crate) fn request(mut self) -> Result<Request, Error> {
         if self.list {
             return Ok(Request::List);

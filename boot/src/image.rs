@@ -68,8 +68,8 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// [`Error::Build`] if no toolchain can compile the bootloader, or if the compilation fails. [`Error::Usage`] if the
-    /// compiler or the linker cannot use the path of the target directory.
+    /// [`Error::Build`] if no toolchain can compile the bootloader, or if the compilation fails. [`Error::Usage`] if
+    /// the compiler or the linker cannot use the path of the target directory.
     pub fn get() -> Result<&'static Self, Error> {
         static WRITER: OnceLock<Result<Writer, Error>> = OnceLock::new();
         WRITER.get_or_init(Self::compile).as_ref().map_err(Error::clone)

@@ -17,10 +17,11 @@ use signal_hook::low_level::emulate_default_handler;
 
 use crate::{host_program, process, temporary, top};
 
-/// Installs signal handlers that also act on every QEMU that this process has started. SIGINT, SIGTERM and SIGHUP end the
-/// QEMUs and the other programs that this process has started, remove temporary folders, and then end this process, unless
-/// there is a [`DeferredEnd`]. SIGTSTP stops the QEMUs and this process, and SIGCONT continues them. SIGQUIT (Ctrl-\ on a
-/// terminal) only makes the machines report their state. This process and the machines continue afterwards.
+/// Installs signal handlers that also act on every QEMU that this process has started. SIGINT, SIGTERM and SIGHUP end
+/// the QEMUs and the other programs that this process has started, remove temporary folders, and then end this process,
+/// unless there is a [`DeferredEnd`]. SIGTSTP stops the QEMUs and this process, and SIGCONT continues them. SIGQUIT
+/// (Ctrl-\ on a terminal) only makes the machines report their state. This process and the machines continue
+/// afterwards.
 ///
 /// Before this process ends or is stopped, the terminal is restored if the [view](crate::top) uses it.
 ///
@@ -86,7 +87,8 @@ fn end() -> MutexGuard<'static, End> {
     END.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns whether `signal` is to end only the machines. If so, records that it has, so that the next one ends this process.
+/// Returns whether `signal` is to end only the machines. If so, records that it has, so that the next one ends this
+/// process.
 fn is_deferred(signal: i32) -> bool {
     let mut end = end();
     let is_deferred = matches!(*end, End::Deferred);
@@ -96,8 +98,8 @@ fn is_deferred(signal: i32) -> bool {
     is_deferred
 }
 
-/// While this value exists, the first SIGINT, SIGTERM or SIGHUP ends only the machines, and the second ends this process. If
-/// such a signal has come, dropping this value ends this process by that signal.
+/// While this value exists, the first SIGINT, SIGTERM or SIGHUP ends only the machines, and the second ends this
+/// process. If such a signal has come, dropping this value ends this process by that signal.
 ///
 /// The caller has started its machine before it makes this value. Otherwise the signal could come before the machine is
 /// started, and the machine would run on.

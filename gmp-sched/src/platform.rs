@@ -125,8 +125,8 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// The calling flow of control has raised this pin or has taken it over, and nothing else lowers the pin.
     unsafe fn lower_pin();
 
-    /// Called by a G that may be about to leave its M and to continue on another one. The G is pinned. It has no P if it
-    /// is at the end of a system call. On threads, a G that unwinds is locked to its thread here.
+    /// Called by a G that may be about to leave its M and to continue on another one. The G is pinned. It has no P if
+    /// it is at the end of a system call. On threads, a G that unwinds is locked to its thread here.
     #[inline(always)]
     fn may_migrate() {}
 
@@ -275,8 +275,8 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// `stack` was returned by [`allocate_stack`](Platform::allocate_stack), and nothing uses it any more.
     unsafe fn release_stack(stack: Range<usize>);
 
-    /// Frees many stacks, when a scheduler has ended. May allocate, but must free the stacks even if there is no memory.
-    /// A platform may free neighbouring stacks together. Called pinned.
+    /// Frees many stacks, when a scheduler has ended. May allocate, but must free the stacks even if there is no
+    /// memory. A platform may free neighbouring stacks together. Called pinned.
     ///
     /// # Safety
     ///
@@ -330,9 +330,9 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
         let _ = record;
     }
 
-    /// Called for each event of a G or a P while the platform observes the scheduler, by the M or thread that causes the
-    /// event. `observer` is the number that the platform has given to itself when the observation began. The simulator
-    /// compares these events with the policy. Must not block.
+    /// Called for each event of a G or a P while the platform observes the scheduler, by the M or thread that causes
+    /// the event. `observer` is the number that the platform has given to itself when the observation began. The
+    /// simulator compares these events with the policy. Must not block.
     #[inline(always)]
     fn observe(observer: u64, track: Track, event: Event) {
         let _ = (observer, track, event);

@@ -102,9 +102,9 @@ struct Waiting {
     lock: Option<u64>,
 }
 
-/// The Gs that wait for a lock. Time that was charged to an unlock is not charged again, so the uncharged time of each G
-/// begins with its wait or at the last charge, whichever is later. Only the sum of these beginnings is kept, so that an
-/// unlock takes constant time, however many Gs wait.
+/// The Gs that wait for a lock. Time that was charged to an unlock is not charged again, so the uncharged time of each
+/// G begins with its wait or at the last charge, whichever is later. Only the sum of these beginnings is kept, so that
+/// an unlock takes constant time, however many Gs wait.
 #[derive(Default)]
 struct Queue {
     count: u64,

@@ -1,12 +1,12 @@
 //! The input of the console: bytes, and keys of a terminal.
 //!
-//! Input from a pipe or a file is bytes. All of them reach the program, in order. Input from a terminal is keys, some of
-//! which have a meaning: see [`Keys`]. The end of the input is not a byte. So a byte of a file never ends the input.
+//! Input from a pipe or a file is bytes. All of them reach the program, in order. Input from a terminal is keys, some
+//! of which have a meaning: see [`Keys`]. The end of the input is not a byte. So a byte of a file never ends the input.
 //!
 //! The serial port transmits only bytes. There a plain byte is a key, so that a terminal can be connected to the port
-//! without `boot`. A byte of a file that would be a key with a meaning is sent with bit 6 inverted, after an [`ESCAPE`].
-//! `boot` writes this form with [`encode`], and the kernel reads it with [`Decoder`]. The memory of [`input_memory`]
-//! contains the [`Kind`] of each piece instead, and the bytes as they are.
+//! without `boot`. A byte of a file that would be a key with a meaning is sent with bit 6 inverted, after an
+//! [`ESCAPE`]. `boot` writes this form with [`encode`], and the kernel reads it with [`Decoder`]. The memory of
+//! [`input_memory`] contains the [`Kind`] of each piece instead, and the bytes as they are.
 //!
 //! [`input_memory`]: crate::input_memory
 

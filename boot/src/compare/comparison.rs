@@ -71,8 +71,8 @@ impl Comparison {
         &mut self.rows[index]
     }
 
-    /// Summarises a peer's ratios in the rows of one kind, or in all rows if `kind` is `None`. Returns `None` if the peer
-    /// has no ratio in these rows.
+    /// Summarises a peer's ratios in the rows of one kind, or in all rows if `kind` is `None`. Returns `None` if the
+    /// peer has no ratio in these rows.
     pub fn summary(&self, peer: Peer, kind: Option<Kind>) -> Option<Summary<'_>> {
         let rows = self.rows.iter().filter(|row| kind.is_none_or(|kind| row.kind() == kind));
         let ratios: Vec<(f64, &Row)> = rows.filter_map(|row| row.ratio(peer).map(|ratio| (ratio, row))).collect();

@@ -10,8 +10,8 @@
 //!    summarises the ratios of each [`kind`] of workload.
 //! 5. [`table`], [`chart`] and [`json`] show the comparison.
 //!
-//! A peer that is missing is left out, with a message, and the others are compared. A peer that fails does not run again in
-//! the same setting. Its results until then are kept.
+//! A peer that is missing is left out, with a message, and the others are compared. A peer that fails does not run
+//! again in the same setting. Its results until then are kept.
 
 pub mod arguments;
 pub mod chart;

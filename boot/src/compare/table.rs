@@ -75,8 +75,8 @@ fn cells(comparison: &Comparison) -> Vec<Vec<String>> {
     [heading].into_iter().chain(comparison.rows.iter().map(line)).collect()
 }
 
-/// Returns the lines that summarise the ratios of each peer: one for all rows, and one for each kind of rows if there are
-/// several kinds. Each line begins with `bullet`.
+/// Returns the lines that summarise the ratios of each peer: one for all rows, and one for each kind of rows if there
+/// are several kinds. Each line begins with `bullet`.
 fn summaries(comparison: &Comparison, bullet: &str) -> String {
     let line = |peer: Peer, kind: Option<Kind>| {
         let summary = comparison.summary(peer, kind)?;

@@ -16,8 +16,8 @@ pub(super) enum Style {
 /// A line of the picture.
 pub(super) type Line = (Style, String);
 
-/// Returns the lines of a picture for a terminal of `columns` columns and `rows` rows: the values, and the last lines of
-/// the output below them. If there are no values yet, returns only a line that says that the machine starts.
+/// Returns the lines of a picture for a terminal of `columns` columns and `rows` rows: the values, and the last lines
+/// of the output below them. If there are no values yet, returns only a line that says that the machine starts.
 pub(super) fn picture(
     columns: usize,
     rows: usize,

@@ -118,8 +118,8 @@ fn replace(before: &[Line], lines: &[Line]) -> String {
         if before.get(row) == lines.get(row) {
             continue;
         }
-        // Move the cursor to the beginning of the row, and clear the row. If the row were cleared after the line instead,
-        // the last character of a line that fills the row would be lost.
+        // Move the cursor to the beginning of the row, and clear the row. If the row were cleared after the line
+        // instead, the last character of a line that fills the row would be lost.
         let (style, line) = lines.get(row).map_or((Style::Plain, ""), |(style, line)| (*style, line.as_str()));
         let attribute = match style {
             Style::Plain => 0,

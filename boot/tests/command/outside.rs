@@ -30,9 +30,9 @@ pub(crate) static OUTSIDE: LazyLock<Outside> = LazyLock::new(|| {
     Outside { elf: words[kernel + 1].clone().into(), directory }
 });
 
-/// Writes a crate with this name and this `main.rs`. Its only dependency is the kernel. Each test gives its crate a name
-/// of its own: all crates are built into one target directory, where two programs of the same name are one file, and the
-/// test that builds last would replace the program of all others.
+/// Writes a crate with this name and this `main.rs`. Its only dependency is the kernel. No two tests
+/// use the same name, because all crates are built into one target directory. There, a program replaces an earlier one of
+/// the same name.
 pub(crate) fn write_crate(name: &str, main: &str) -> TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -164,7 +164,7 @@ pub trait Start {
     /// stack of the context. Must not unwind.
     extern "sysv64" fn arrive(subject: usize, argument: Word, function: usize);
 
-    /// Runs on the stack of the context, at its upper end. The argument is the address of the context. This function does
-    /// not return, because it has no caller.
+    /// Runs on the stack of the context, at its upper end. The argument is the address of the context. This function
+    /// does not return, because it has no caller.
     extern "sysv64" fn run(context: usize) -> !;
 }

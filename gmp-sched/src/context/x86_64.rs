@@ -219,8 +219,8 @@ pub unsafe fn resume_with_control_words(to: *const SavedContext, transfer: Trans
 /// precision. The lower half is MXCSR, the upper half is the x87 control word.
 const CONTROL_WORDS: usize = 0x037f << 32 | 0x1f80;
 
-/// Makes `context` a fresh context on the stack that ends at `top`. The first switch to `context` passes its transfer to
-/// `S::arrive`. Until then the stack stays untouched, except for the control words.
+/// Makes `context` a fresh context on the stack that ends at `top`. The first switch to `context` passes its transfer
+/// to `S::arrive`. Until then the stack stays untouched, except for the control words.
 ///
 /// # Safety
 ///
@@ -292,14 +292,14 @@ unsafe fn place_first_frame<const CONTROL_WORDS_TOO: bool>(context: &SavedContex
     context.set_stack_pointer(frame);
 }
 
-/// The first instructions of a fresh context. RDI, RSI and RDX contain the transfer, and RCX contains the address of the
-/// context. The context has no caller, so every stack walk must end here. A walk by frame pointers ends at the zero in
-/// RBP, and a walk by unwind tables ends at the undefined return address.
+/// The first instructions of a fresh context. RDI, RSI and RDX contain the transfer, and RCX contains the address of
+/// the context. The context has no caller, so every stack walk must end here. A walk by frame pointers ends at the zero
+/// in RBP, and a walk by unwind tables ends at the undefined return address.
 ///
-/// `run` is entered by a `jmp`, with a return address on the stack as if it had been called. Because `run` never returns,
-/// a `call` would leave an entry in the CPU's return stack buffer when the context ends. The next context would pop this
-/// entry at its first `ret`, so the CPU would mispredict this `ret` and those after it. With a `call`, spawning a G and
-/// joining it (`spawn_join_handle`) took a quarter to a third longer on threads.
+/// `run` is entered by a `jmp`, with a return address on the stack as if it had been called. Because `run` never
+/// returns, a `call` would leave an entry in the CPU's return stack buffer when the context ends. The next context
+/// would pop this entry at its first `ret`, so the CPU would mispredict this `ret` and those after it. With a `call`,
+/// spawning a G and joining it (`spawn_join_handle`) took a quarter to a third longer on threads.
 #[unsafe(naked)]
 extern "sysv64" fn start<S: Start>() {
     naked_asm!(

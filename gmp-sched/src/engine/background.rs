@@ -2,9 +2,9 @@
 //! the [platform's scavenger](Platform::scavenger) knows. Go: `bgscavenge`.
 //!
 //! The code that takes memory or puts it into a cache calls [`Scheduler::note_growth`], on its slow path. The first
-//! such call makes the background G due, a second later. When it is due, a P that would go idle runs it. It is not in any
-//! queue, so it takes no time from other Gs: between two pieces of work it checks whether a P has something else to do,
-//! and parks if so. A timer or a device displaces it like any other G.
+//! such call makes the background G due, a second later. When it is due, a P that would go idle runs it. It is not in
+//! any queue, so it takes no time from other Gs: between two pieces of work it checks whether a P has something else to
+//! do, and parks if so. A timer or a device displaces it like any other G.
 //!
 //! ```text
 //!   nothing to do  -- note_growth -->  due in a second  -- the time comes, a P would go idle -->  runs

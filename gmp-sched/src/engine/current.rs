@@ -57,8 +57,8 @@ impl<Plat: Platform> CurrentGoroutine<Plat> {
         }
     }
 
-    /// Like [`new`](Self::new), for a G whose closure has ended. If the G may not end, no code is left that could catch a
-    /// panic, so the program ends.
+    /// Like [`new`](Self::new), for a G whose closure has ended. If the G may not end, no code is left that could catch
+    /// a panic, so the program ends.
     #[inline(always)]
     pub(crate) fn to_end() -> Self {
         match Self::find(Pinned::of_scheduler()) {

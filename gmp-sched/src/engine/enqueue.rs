@@ -142,6 +142,7 @@ pub(crate) fn requeue_global<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &
     sampling::runnable_again(processor, goroutine);
     goroutine.set_status(Status::Runnable);
     {
+        // The event is recorded under the lock, so that the events are in the order of the queue.
         let mut shared = scheduler.shared.lock();
         processor.tracer.note::<Plat>(EventKind::GlobalPut, Some(goroutine.id()), 0);
         scheduler.put_global_one(&mut shared, goroutine);
@@ -191,7 +192,8 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.wake_processor();
     }
 
-    /// Puts a G on the global queue, for a caller without a P.
+    /// Puts a G on the global queue, for a caller without a P. Records the event under the scheduler lock, so that the
+    /// events are in the order of the queue.
     pub(crate) fn put_global_outside(&self, shared: &mut Shared<Plat>, goroutine: &'static Goroutine<Plat>) {
         self.note_outside(EventKind::GlobalPut, goroutine, 0);
         self.put_global_one(shared, goroutine);

@@ -10,12 +10,12 @@ use crate::entities::processor::Processor;
 use crate::platform::Platform;
 
 /// Gives `next` the stack of the G that ended last on this P, if `next` has not begun to run and its stack has the
-/// standard size. If the free list of the P is empty, `next` keeps its own stack. (All stacks of slots on a free list have
-/// the standard size.) Only the M that holds `processor` may call this, for a G that it is about to run.
+/// standard size. If the free list of the P is empty, `next` keeps its own stack. (All stacks of slots on a free list
+/// have the standard size.) Only the M that holds `processor` may call this, for a G that it is about to run.
 ///
 /// When the calling G parks, this check takes three instructions if `next` has begun before. In the benchmark `skynet`,
-/// most Gs begin when another G parks. On threads of the host, the exchange saves an eighth of the time per G there, and
-/// a fifth in the first run, in which each new stack costs a page fault.
+/// most Gs begin when another G parks. On threads of the host, the exchange saves an eighth of the time per G there,
+/// and a fifth in the first run, in which each new stack costs a page fault.
 #[inline(always)]
 pub(crate) fn reuse_stack<Plat: Platform>(processor: &Processor<Plat>, next: &Goroutine<Plat>) {
     if can_exchange(next)
@@ -26,8 +26,8 @@ pub(crate) fn reuse_stack<Plat: Platform>(processor: &Processor<Plat>, next: &Go
     }
 }
 
-/// Like [`reuse_stack`], but `next` gets the stack of `me`, the calling G, which ends and switches to `next`. The caller
-/// guarantees that this stack has the standard size, and that nothing on it is needed any more.
+/// Like [`reuse_stack`], but `next` gets the stack of `me`, the calling G, which ends and switches to `next`. The
+/// caller guarantees that this stack has the standard size, and that nothing on it is needed any more.
 ///
 /// The check and the exchange take 6 to 14 instructions per G (in the benchmarks `spawn_join` and `spawn_batch`). On
 /// threads of the host they halve the time of a G that is spawned in a batch: from 69 ns to 34 ns, or from 4.1 us to
@@ -46,8 +46,8 @@ fn can_exchange<Plat: Platform>(goroutine: &Goroutine<Plat>) -> bool {
 }
 
 /// Exchanges the stacks of `dead` and `next`. The caller guarantees that `dead` is a free slot or the calling G, which
-/// ends and switches to `next`; that the stack of `dead` has the standard size; and that nothing on this stack is needed
-/// any more. The caller has checked that `next` [can](can_exchange) exchange its stack.
+/// ends and switches to `next`; that the stack of `dead` has the standard size; and that nothing on this stack is
+/// needed any more. The caller has checked that `next` [can](can_exchange) exchange its stack.
 ///
 /// After the exchange, `next` runs on the stack that was used last, which is already in the caches. The fresh stack,
 /// which `dead` gets, stays untouched.

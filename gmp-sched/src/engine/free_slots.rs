@@ -178,8 +178,8 @@ fn take_stack<Plat: Platform>(
 }
 
 impl<Plat: Platform> Scheduler<Plat> {
-    /// Releases the stacks of up to `at_most` dead Gs of this scheduler; returns how many. The free lists of Ps that other
-    /// Ms hold, at most 64 slots each, are not changed.
+    /// Releases the stacks of up to `at_most` dead Gs of this scheduler; returns how many. The free lists of Ps that
+    /// other Ms hold, at most 64 slots each, are not changed.
     ///
     /// A platform that is short of memory may call this. Does not block or allocate. Not callable from interrupts, or
     /// while holding a lock that [`Platform::release_stack`] takes.
@@ -209,8 +209,8 @@ impl<Plat: Platform> Scheduler<Plat> {
         })
     }
 
-    /// Moves the free slots of one idle P, if it has any, to the shared lists. No M uses these slots meanwhile, because an
-    /// M takes an idle P with the lock only.
+    /// Moves the free slots of one idle P, if it has any, to the shared lists. No M uses these slots meanwhile, because
+    /// an M takes an idle P with the lock only.
     fn spill_idle(&'static self) {
         let shared = self.shared.lock();
         let mut idle = self.processors().iter().filter(|processor| processor.status() == ProcessorStatus::Idle);

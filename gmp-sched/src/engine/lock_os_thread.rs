@@ -35,14 +35,15 @@ use crate::record::trace::EventKind;
 /// Keeps the calling G locked to its M until the same G drops this value. If the G holds several such values, the G is
 /// unlocked when it drops the last one.
 ///
-/// If another G drops the value, which it may find in a thread-local variable, the drop has no effect. If a G leaks such
-/// a value, the G is unlocked when it ends. In Go the thread exits in this case, because the program may have changed the
-/// thread's state in ways that no other G expects. Here the only such state is the thread-local variables of the host.
+/// If another G drops the value, which it may find in a thread-local variable, the drop has no effect. If a G leaks
+/// such a value, the G is unlocked when it ends. In Go the thread exits in this case, because the program may have
+/// changed the thread's state in ways that no other G expects. Here the only such state is the thread-local variables
+/// of the host.
 #[must_use = "the G is unlocked when this is dropped"]
 #[derive(Debug)]
 pub struct LockedThread<Plat: Platform> {
-    /// The slot and the id of the G that is locked. The slot may contain another G later, and Gs of different schedulers
-    /// may have the same id.
+    /// The slot and the id of the G that is locked. The slot may contain another G later, and Gs of different
+    /// schedulers may have the same id.
     goroutine: (&'static Goroutine<Plat>, GoroutineId),
     _here: PhantomData<*mut ()>,
 }

@@ -97,10 +97,10 @@ impl<Plat: Platform> Scheduler<Plat> {
         }
     }
 
-    /// Makes each M end, by [`Platform::exit_thread`], when it next finds no work. Gs that are runnable still run, except
-    /// that the Gs of a P may stay in its queue if the P is handed off when the other Ms have already ended. After that, a
-    /// G that still waits may never run again, even if it is readied. The scheduler cannot be started again. It is not
-    /// freed, because handles and wakers may refer to its Gs.
+    /// Makes each M end, by [`Platform::exit_thread`], when it next finds no work. Gs that are runnable still run,
+    /// except that the Gs of a P may stay in its queue if the P is handed off when the other Ms have already ended.
+    /// After that, a G that still waits may never run again, even if it is readied. The scheduler cannot be started
+    /// again. It is not freed, because handles and wakers may refer to its Gs.
     ///
     /// Platforms call this after the main G has ended. Callable from any thread and any G; does not block or allocate.
     /// Does not compile for a platform whose [`CAN_SHUT_DOWN`](Platform::CAN_SHUT_DOWN) is `false`.

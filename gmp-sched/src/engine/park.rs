@@ -210,8 +210,8 @@ pub(crate) fn make_runnable<Plat: Platform>(
     end_wait(pinned, goroutine).map(|_| goroutine)
 }
 
-/// Like [`make_runnable`], for a G that knows its M and its P, so that they are not looked up again. `end_wait` explains
-/// the comparison.
+/// Like [`make_runnable`], for a G that knows its M and its P, so that they are not looked up again. `end_wait`
+/// explains the comparison.
 #[inline(always)]
 pub(crate) fn make_runnable_by<Plat: Platform>(
     caller: &CurrentGoroutine<Plat>,

@@ -42,8 +42,8 @@
 //! Code of other files changes which G step 3 finds, but chooses none. It puts the G of `runnext` at the tail of the
 //! ring when that G must not inherit the slice: `slice` when a slice is over (`pass_slice_on`, `end_inherited_slice`,
 //! `begin_next_slice`), and `due_timers` when the batch budget is used up (`end_batch`). On platforms without timer
-//! interrupts, if a slice ends with an empty ring, `slice` first steals Gs into it. These functions are in the files that
-//! decide when a slice or a batch is over.
+//! interrupts, if a slice ends with an empty ring, `slice` first steals Gs into it. These functions are in the files
+//! that decide when a slice or a batch is over.
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;

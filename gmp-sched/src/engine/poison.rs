@@ -23,8 +23,8 @@ pub(crate) fn poison<Plat: Platform>(free: &Goroutine<Plat>) {
     }
 }
 
-/// Called when the free slot `free` has got the stack of a G that has not begun to run. Restores the words of this stack
-/// that preparing the context has overwritten.
+/// Called when the free slot `free` has got the stack of a G that has not begun to run. Restores the words of this
+/// stack that preparing the context has overwritten.
 #[inline(always)]
 pub(crate) fn repair_poison<Plat: Platform>(free: &Goroutine<Plat>) {
     const PREPARED_WORDS: usize = context::FIRST_FRAME / size_of::<usize>();

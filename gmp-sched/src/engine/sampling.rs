@@ -5,8 +5,8 @@
 //! latency ([`crate::record::latency`]) and the trace event ([`crate::record::trace`]). While a trace is taken, every G
 //! is sampled ([`Extent`]). Otherwise about one G in 122 is sampled: every second check of the global queue, and every
 //! second check of the slice, selects one more G. The selected G is the next one that is spawned on the P of that
-//! check, or that parks on this P and is readied later. A sleeper has a latency near zero if a pick finds its timer due,
-//! because the M that finds the timer runs the G at once.
+//! check, or that parks on this P and is readied later. A sleeper has a latency near zero if a pick finds its timer
+//! due, because the M that finds the timer runs the G at once.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -79,7 +79,8 @@ pub(crate) fn readied_outside<Plat: Platform>(
     goroutine.scheduler().note_ready_outside(goroutine, caller(here));
 }
 
-/// If a trace is taken, records that a new G becomes runnable. The caller holds no P, or is not an M of the G's scheduler. `here` is the calling M if this M belongs to that scheduler, otherwise `None`.
+/// If a trace is taken, records that a new G becomes runnable. The caller holds no P, or is not an M of the G's
+/// scheduler. `here` is the calling M if this M belongs to that scheduler, otherwise `None`.
 pub(crate) fn spawned_outside<Plat: Platform>(
     here: Option<&'static Machine<Plat>>,
     goroutine: &'static Goroutine<Plat>,

@@ -29,8 +29,8 @@ pub(crate) fn share(length: u32) -> u32 {
 /// A ring with at most this number of Gs is *short*: its P is likely to run these Gs in a moment.
 const SHORT: u32 = 2;
 
-/// How long a thief leaves the Gs in a victim's `runnext` and short ring to the victim. Go: `usleep(3)` before it steals
-/// `runnext`. On Linux that call takes more than 50 us.
+/// How long a thief leaves the Gs in a victim's `runnext` and short ring to the victim. Go: `usleep(3)` before it
+/// steals `runnext`. On Linux that call takes more than 50 us.
 const GRACE: Duration = Duration::from_micros(20);
 
 /// Like [`share`], but takes nothing from a short ring.
@@ -138,8 +138,9 @@ fn note_theft<Plat: Platform>(
 }
 
 /// Steals from `victim`, whose ring is short. The M that holds `victim` probably readied the Gs there a moment ago, and
-/// is about to block or yield. Stealing one of these Gs now would only move it to a cold cache. If Gs exchange messages,
-/// the next one would soon be stolen back, and so on. (In QEMU with two CPUs, `select_4` then takes twice as long.)
+/// is about to block or yield. Stealing one of these Gs now would only move it to a cold cache. If Gs exchange
+/// messages, the next one would soon be stolen back, and so on. (In QEMU with two CPUs, `select_4` then takes twice as
+/// long.)
 ///
 /// So the thief waits a moment. Then it takes Gs of the ring, or the G in `runnext` if that is the same as before.
 fn steal_after_grace<Plat: Platform>(

@@ -51,8 +51,8 @@ impl<Plat: Platform> Scheduler<Plat> {
         }
     }
 
-    /// If some P is idle, returns the time of the earliest timer of all Ps, or the time at which the background G is due
-    /// if that is earlier. Otherwise returns [`Instant::NEVER`].
+    /// If some P is idle, returns the time of the earliest timer of all Ps, or the time at which the background G is
+    /// due if that is earlier. Otherwise returns [`Instant::NEVER`].
     pub(crate) fn earliest_timekeeper_timer(&'static self) -> Instant {
         if self.idle_processors.load(Ordering::Relaxed) == 0 {
             // A P that is not idle does not need the timekeeper. If an M holds the P, that M runs the timers of the P.

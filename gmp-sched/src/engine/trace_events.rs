@@ -122,7 +122,7 @@ fn write<Plat: Platform>(ring: &Ring, kind: EventKind, goroutine: Option<Gorouti
     }
 }
 
-/// Records an event of a G or a P.
+/// Records an event of a G or a P, or shows it to the platform if `ring` is that of an observer.
 pub(super) fn write_event<Plat: Platform>(ring: &Ring, event: Event) {
     match ring.observer {
         None => ring.write(event),

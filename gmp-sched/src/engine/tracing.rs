@@ -206,8 +206,8 @@ impl<Plat: Platform> Scheduler<Plat> {
         }
     }
 
-    /// If a trace is being taken, includes the first `procs` Ps, some of which are about to be taken into use. In shared
-    /// memory there is no room for further rings.
+    /// If a trace is being taken, includes the first `procs` Ps, some of which are about to be taken into use. In
+    /// shared memory there is no room for further rings.
     ///
     /// # Errors
     ///

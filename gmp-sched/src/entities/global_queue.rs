@@ -5,10 +5,10 @@
 //! the queue is an array of references, so a P takes a batch without reading the Gs. (On threads, a G takes 142 ns
 //! instead of 169 ns in the benchmark `spawn_batch` with two Ps, and 119 ns instead of 155 ns in `global_queue`.)
 //!
-//! The array always has room for all Gs of the scheduler, because [`reserve_global`](Scheduler::reserve_global) is called
-//! before a new G is made. So if there is no memory, the spawn fails. A G that exists can always be enqueued, and no P
-//! waits for the lock while another allocates memory. When a larger array replaces the old one, the references to the
-//! queued Gs are copied under the lock. Each array is twice as large as the one before, so this is rare.
+//! The array always has room for all Gs of the scheduler, because [`reserve_global`](Scheduler::reserve_global) is
+//! called before a new G is made. So if there is no memory, the spawn fails. A G that exists can always be enqueued,
+//! and no P waits for the lock while another allocates memory. When a larger array replaces the old one, the references
+//! to the queued Gs are copied under the lock. Each array is twice as large as the one before, so this is rare.
 
 use alloc::collections::VecDeque;
 use core::fmt;

@@ -237,8 +237,8 @@ impl<Plat: Platform> Scheduler<Plat> {
         })
     }
 
-    /// Number of living Gs. Gs that have been made but not started (`Idle`) do not count, nor does the background G. Go:
-    /// `NumGoroutine`.
+    /// Number of living Gs. Gs that have been made but not started (`Idle`) do not count, nor does the background G.
+    /// Go: `NumGoroutine`.
     #[must_use]
     #[doc(alias = "NumGoroutine")]
     pub fn num_goroutine(&'static self) -> usize {

@@ -119,8 +119,8 @@ where
     }
 }
 
-/// Like [`pull`], but returns an error if there is no memory for the G or its stack. If there is none for the small heap
-/// cell that the coroutine shares with its caller, the program ends, as with the types of `alloc`.
+/// Like [`pull`], but returns an error if there is no memory for the G or its stack. If there is none for the small
+/// heap cell that the coroutine shares with its caller, the program ends, as with the types of `alloc`.
 ///
 /// # Errors
 ///

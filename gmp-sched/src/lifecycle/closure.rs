@@ -12,7 +12,8 @@
 //!
 //! Because of this layout a spawn that reuses a slot allocates nothing, and a join handle needs no shared heap cell. If
 //! closure and result are small, neither the spawn nor the join touches the new G's stack. When the G begins to run, it
-//! may get the stack of a G that has ended, which is in the caches ([`exchange_stacks`](crate::engine::exchange_stacks)).
+//! may get the stack of a G that has ended, which is in the caches
+//! ([`exchange_stacks`](crate::engine::exchange_stacks)).
 
 use core::any;
 use core::marker::PhantomData;
@@ -129,8 +130,8 @@ impl<'a, Plat: Platform> StackEnd<'a, Plat> {
 
 /// Stores `closure` in the G or on the G's stack, and prepares the context of the G to run the closure. The caller owns
 /// the slot. The caller also makes sure that `scope`, and everything that the closure and its result borrow, lives long
-/// enough. `N` is the type of the function that traces name. It is `F`, unless `F` is a closure of this crate that calls
-/// a function of the program.
+/// enough. `N` is the type of the function that traces name. It is `F`, unless `F` is a closure of this crate that
+/// calls a function of the program.
 #[inline(always)]
 pub(crate) fn install<Plat, N, F, T, S>(end: StackEnd<'_, Plat>, closure: F, scope: S)
 where
@@ -182,8 +183,8 @@ where
     ///
     /// This is not done in [`run`](Self::run), into which the closure may be inlined. If the closure's frame is larger
     /// than the stack, the stack probe at the beginning of that function touches the guard page. At that moment the
-    /// switch must be complete and the G must not be pinned any more. Otherwise the overflow could not end this G alone:
-    /// it would end the whole program.
+    /// switch must be complete and the G must not be pinned any more. Otherwise the overflow could not end this G
+    /// alone: it would end the whole program.
     extern "sysv64" fn arrive(subject: usize, argument: Word, function: usize) {
         arrive::<Plat>(Transfer { function, subject, argument }).lower();
     }

@@ -49,8 +49,8 @@ pub fn goexit<Plat: Platform>() -> ! {
 pub(crate) fn exit_body<Plat: Platform>() -> ! {
     Plat::unwind_body();
     #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
-    // SAFETY: `unwind_body` returns only if no thread but those of Ms borrows from the stack of a G. So only children of
-    // a G's scopes borrow from the frames of the G, and `abandon` waits for these children.
+    // SAFETY: `unwind_body` returns only if no thread but those of Ms borrows from the stack of a G. So only children
+    // of a G's scopes borrow from the frames of the G, and `abandon` waits for these children.
     unsafe {
         abandon::<Plat>(JoinError::Exited)
     }

@@ -5,8 +5,8 @@ use super::platform::{Setting, run_as, run_next, spawn_as};
 use crate::engine::background::Left;
 use crate::engine::park::ready_pinned;
 
-/// The submitter wakes no M, because it sees a spinning M. The spinning M takes the background G at the same time, so it
-/// has to check the queues once more.
+/// The submitter wakes no M, because it sees a spinning M. The spinning M takes the background G at the same time, so
+/// it has to check the queues once more.
 #[test]
 fn submitter_against_a_spinning_m_that_takes_the_background_g() {
     explore_every_point(|| {

@@ -8,8 +8,8 @@ use crate::entities::goroutine::WaitReason;
 use crate::entities::status::ParkedStatus;
 use crate::platform::Pinned;
 
-/// One G waits for a future, and another G is parked. The check never reports a deadlock, because a thread outside of the
-/// scheduler wakes the first G.
+/// One G waits for a future, and another G is parked. The check never reports a deadlock, because a thread outside of
+/// the scheduler wakes the first G.
 #[test]
 fn deadlock_is_not_reported_during_a_wake_from_outside() {
     explore_with_both_locks(|| {

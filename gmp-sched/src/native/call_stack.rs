@@ -11,8 +11,8 @@ unsafe extern "C" {
     /// returns another value than 0.
     fn _Unwind_Backtrace(visit: extern "C" fn(*mut c_void, *mut c_void) -> c_int, argument: *mut c_void) -> c_int;
 
-    /// Returns the address at which a call continues. Sets `is_exact` to 1 if this is the address of an instruction that
-    /// raised an exception, and to 0 if it is a return address.
+    /// Returns the address at which a call continues. Sets `is_exact` to 1 if this is the address of an instruction
+    /// that raised an exception, and to 0 if it is a return address.
     fn _Unwind_GetIPInfo(call: *mut c_void, is_exact: *mut c_int) -> usize;
 }
 
@@ -38,8 +38,8 @@ extern "C" fn visit(call: *mut c_void, found: *mut c_void) -> c_int {
 }
 
 /// Finds the calls that led to the call of this function. For each call, stores the return address minus one in
-/// `addresses`, beginning with the innermost call. Stores at most [`FRAMES`] addresses, and no more than `addresses` has
-/// room for. Returns the number of stored addresses. Does not allocate.
+/// `addresses`, beginning with the innermost call. Stores at most [`FRAMES`] addresses, and no more than `addresses`
+/// has room for. Returns the number of stored addresses. Does not allocate.
 #[inline(never)]
 pub(super) fn read(addresses: &mut [u64]) -> usize {
     let limit = addresses.len().min(FRAMES);

@@ -102,8 +102,8 @@ impl Threads {
     }
 
     /// Runs `main` as the main G of a scheduler with `processors` Ps, and returns its result. Gs that have not ended
-    /// when `main` returns are left behind: a running G continues until it waits, and other Gs may wait forever. The same
-    /// holds for a [`Timer`](super::Timer) or delayed function that one of the Gs has set, even if a G of another
+    /// when `main` returns are left behind: a running G continues until it waits, and other Gs may wait forever. The
+    /// same holds for a [`Timer`](super::Timer) or delayed function that one of the Gs has set, even if a G of another
     /// scheduler waits for it. Blocks the calling thread.
     ///
     /// # Panics

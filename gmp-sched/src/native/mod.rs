@@ -73,8 +73,8 @@
 //! another without end. An exception of the processor (a division by zero in assembly, an access to unmapped memory, an
 //! invalid instruction) also ends the process. Its report names the G and the cause, and shows a backtrace and all Gs.
 //! A function passed to [`set_exception_hook`] replaces this report. If the program has installed a signal handler
-//! before the first run, that handler runs first. An exception outside of Gs, and a signal that a process sends, are not
-//! reported: they end the process by the default action, unless the program's handler resolves them.
+//! before the first run, that handler runs first. An exception outside of Gs, and a signal that a process sends, are
+//! not reported: they end the process by the default action, unless the program's handler resolves them.
 //!
 //! # Seeing what the scheduler does
 //!

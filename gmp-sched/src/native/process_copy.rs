@@ -18,8 +18,8 @@ use super::exception::set_default;
 /// which these threads unlock meanwhile in the process itself.
 const COPIES: u32 = 3;
 
-/// Runs `body` in a copy of this process whose only thread is the caller. Returns whether `body` has returned there. The
-/// copy is ended if it waits for a lock, raises an exception or takes too long.
+/// Runs `body` in a copy of this process whose only thread is the caller. Returns whether `body` has returned there.
+/// The copy is ended if it waits for a lock, raises an exception or takes too long.
 ///
 /// Waits for the end of the copy. Takes no lock and does not allocate. What `body` changes in memory is lost.
 pub(super) fn run(body: impl Fn()) -> bool {

@@ -118,8 +118,9 @@ fn map_guarded(bytes: usize, count: usize) -> Result<usize, OutOfResources> {
     Ok(base)
 }
 
-/// Asks the system to use only small pages in the `bytes` bytes at `base`. Linux might otherwise use a huge page when a G
-/// touches the first page of its stack, and the stack would take 2 MiB. Since Linux 6.7, `MAP_STACK` has the same effect.
+/// Asks the system to use only small pages in the `bytes` bytes at `base`. Linux might otherwise use a huge page when a
+/// G touches the first page of its stack, and the stack would take 2 MiB. Since Linux 6.7, `MAP_STACK` has the same
+/// effect.
 #[expect(unsafe_code, reason = "advises the system")]
 fn no_huge_pages(base: usize, bytes: usize) {
     // SAFETY: this request does not change the contents of memory. If it fails, stacks only take more memory.

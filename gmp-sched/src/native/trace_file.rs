@@ -36,8 +36,8 @@ pub(super) fn start_as_requested(scheduler: &'static Scheduler<Native>) {
 }
 
 /// Makes the file, reserves its space, and maps it. Without the reservation, the process would get SIGBUS if the file
-/// system were full when an event is recorded. However the process ends, the operating system writes the contents of the mapped memory
-/// to the file.
+/// system were full when an event is recorded. However the process ends, the operating system writes the contents of
+/// the mapped memory to the file.
 #[expect(unsafe_code, reason = "maps memory")]
 fn map(name: &Path) -> io::Result<&'static [AtomicU64]> {
     let file = File::options().read(true).write(true).create(true).truncate(true).open(name)?;

@@ -135,19 +135,19 @@ event_kinds! {
     /// the last park on this track, as in a wait for a condition variable. Only a [profile](crate::trace#profiles)
     /// contains this event.
     Unlock,
-    /// The G goes to the tail of the P's ring. It was in `runnext`, but must not inherit a slice that is over, or it has
-    /// just been stolen while the ring had nothing else.
+    /// The G goes to the tail of the P's ring. It was in `runnext`, but must not inherit a slice that is over, or it
+    /// has just been stolen while the ring had nothing else.
     Kick,
     /// The G is locked to its M from now on; the detail is the number of the M. A trace that begins later contains this
     /// event, too, on the track of callers without a P.
     LockThread,
     /// The G is no longer locked to an M.
     UnlockThread,
-    /// The P goes out of use, because the number of Ps is lowered. Its Gs went to the head of the global run queue: first
-    /// that in `runnext`, then those of the ring. The event has no G.
+    /// The P goes out of use, because the number of Ps is lowered. Its Gs went to the head of the global run queue:
+    /// first that in `runnext`, then those of the ring. The event has no G.
     Retire,
-    /// The G, which has returned from a blocking call and found no P, goes among the due timers of a P; the detail is the
-    /// number of that P. Follows the [`SyscallReturn`](Self::SyscallReturn).
+    /// The G, which has returned from a blocking call and found no P, goes among the due timers of a P; the detail is
+    /// the number of that P. Follows the [`SyscallReturn`](Self::SyscallReturn).
     TimerPut,
 }
 
@@ -208,8 +208,8 @@ pub enum PreemptReason {
     Timer,
     /// A G whose device is ready displaces the preempted G.
     Device,
-    /// A G whose timer is due displaces the preempted G, which had itself displaced another G. The preempted G goes back
-    /// among the due timers, so that the Gs of these timers alternate.
+    /// A G whose timer is due displaces the preempted G, which had itself displaced another G. The preempted G goes
+    /// back among the due timers, so that the Gs of these timers alternate.
     InTurn,
 }
 

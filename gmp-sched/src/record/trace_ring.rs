@@ -169,8 +169,8 @@ impl Ring {
         for (cell, word) in self.slot(index).iter().zip(event.to_words()) {
             cell.store(word, Ordering::Relaxed);
         }
-        // Ordering: Release publishes the event. Partner: the Acquire load of `written` in `read`, or in the program that
-        // reads shared memory.
+        // Ordering: Release publishes the event. Partner: the Acquire load of `written` in `read`, or in the program
+        // that reads shared memory.
         self.written.store(count, Ordering::Release);
         if let Some(until) = self.until {
             self.memory[1].store(count, Ordering::Release);

@@ -96,10 +96,10 @@ impl<Plat: Platform> Printer<Plat> {
 impl<Plat: Platform> Scheduler<Plat> {
     /// Displays one line about the whole scheduler. Go: `GODEBUG=schedtrace`.
     ///
-    /// An example of this line:
-    /// `SCHED 49ms: gomaxprocs=2 idleprocs=0 threads=4 spinningthreads=0 needspinning=0 idlethreads=1 runqueue=2 [ 0 2 ] schedticks=[ 7 4 ]`.
-    /// The line begins with the time of the platform's clock. The lengths of the local rings, without `runnext`, are in
-    /// the first brackets. Callable from anywhere; takes no lock and does not allocate.
+    /// An example of this line: `SCHED 49ms: gomaxprocs=2 idleprocs=0 threads=4 spinningthreads=0 needspinning=0
+    /// idlethreads=1 runqueue=2 [ 0 2 ] schedticks=[ 7 4 ]`. The line begins with the time of the platform's clock. The
+    /// lengths of the local rings, without `runnext`, are in the first brackets. Callable from anywhere; takes no lock
+    /// and does not allocate.
     pub fn schedtrace(&'static self) -> impl fmt::Display {
         self.text(Detail::Line)
     }

@@ -91,8 +91,8 @@ pub struct Config {
     pub seed: u64,
     /// Number of steps after which the run counts as a livelock.
     pub step_limit: u64,
-    /// Whether a G may end by a panic, which its join returns, as on the platform of threads. If not, a panic of a G ends
-    /// the run with a failure.
+    /// Whether a G may end by a panic, which its join returns, as on the platform of threads. If not, a panic of a G
+    /// ends the run with a failure.
     pub bodies_unwind: bool,
     /// The [scavenger](crate::platform::Platform::scavenger) of the machine, if any. Not possible in an
     /// [exploration](exhaustive).
@@ -154,9 +154,9 @@ impl core::error::Error for Failure {}
 /// Each object of this platform (a channel, a lock, a handle) is for one run. If Gs of two runs use the same object, a
 /// woken G of the other run may never run, and a run may fail.
 ///
-/// A run leaks its scheduler, about 120 KiB. If a G has not ended when the run ends, or its result was not taken, or the
-/// run fails, the run leaks its stacks, too, of which the used pages take memory. So a test with very many seeds should
-/// run parts of them in processes of their own.
+/// A run leaks its scheduler, about 120 KiB. If a G has not ended when the run ends, or its result was not taken, or
+/// the run fails, the run leaks its stacks, too, of which the used pages take memory. So a test with very many seeds
+/// should run parts of them in processes of their own.
 ///
 /// # Errors
 ///

@@ -4,8 +4,8 @@
 //! these sentences speak. The specification learns of the events by which Gs change their places, and fails the run at
 //! an event that the policy does not allow. An event is recorded a moment before or after the queues change, and a
 //! thief names only the last G that it has stolen. So the specification may not know in which of several places a G is.
-//! In this case it allows all of them. It follows a run no further when a ring overflows beside other Ps, when the number
-//! of Ps is lowered, and when there are more than 64 Ps.
+//! In this case it allows all of them. It follows a run no further when a ring overflows beside other Ps, when the
+//! number of Ps is lowered, and when there are more than 64 Ps.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
@@ -269,7 +269,7 @@ impl Policy {
         let local = self.locals.entry(on).or_default();
         local.unchecked = 0;
         local.begin_slice(when);
-        let (runnable, length) = (&self.runnable, self.global.len());
+        let runnable = &self.runnable;
         if !self.locked.contains(&g) {
             let is_there = |&(other, since): &(Id, u64)| {
                 runnable.get(&other).is_some_and(|places| places.since == since && places.global)
@@ -281,6 +281,7 @@ impl Policy {
                 return Err(format!("P4: P{on} takes goroutine {g}, which is not the first of the global queue"));
             }
         }
+        let length = self.global.len();
         if count > 1 && (local.next.is_some() || count > 1 + (RING_CAPACITY / 2 - 1).min(length / procs)) {
             return Err(format!("P4: P{on} takes {count} of {length} Gs of the global queue"));
         }

@@ -156,8 +156,8 @@ impl Simulation {
         (result.map(|()| report()).map_err(failure), traces)
     }
 
-    /// Records, as the last event of the trace, that the CPU that ran last has violated `rule`. The text takes at most a
-    /// quarter of the CPU's track. A longer one would overwrite the events that led to the violation, so it is cut.
+    /// Records, as the last event of the trace, that the CPU that ran last has violated `rule`. The text takes at most
+    /// a quarter of the CPU's track. A longer one would overwrite the events that led to the violation, so it is cut.
     fn mark_violation(&self, rule: &str) {
         let tracer = self.tracer();
         if let Some(capacity) = tracer.capacity() {
@@ -234,7 +234,8 @@ impl Simulation {
         if self.explored.is_some() { Err(OutOfResources) } else { stack::allocate(size) }
     }
 
-    /// Returns the number of a new channel: see [`Platform::channel_number`](crate::platform::Platform::channel_number).
+    /// Returns the number of a new channel: see
+    /// [`Platform::channel_number`](crate::platform::Platform::channel_number).
     pub(super) fn next_channel_number(&self) -> u32 {
         self.channels.set(self.channels.get().wrapping_add(1));
         self.channels.get()

@@ -135,8 +135,8 @@ proptest! {
     }
 }
 
-/// While the main G waits, each G that begins gets the stack of a dead G, and that slot gets the fresh stack, which must
-/// still be poisoned. With the feature `control-words`, the preparation of a context writes to the stack.
+/// While the main G waits, each G that begins gets the stack of a dead G, and that slot gets the fresh stack, which
+/// must still be poisoned. With the feature `control-words`, the preparation of a context writes to the stack.
 #[test]
 fn fresh_stack_of_a_free_slot_is_poisoned() {
     crate::native::poison_dead_stacks();

@@ -8,8 +8,8 @@ use crate::entities::goroutine::Goroutine;
 use crate::entities::scheduler::Scheduler;
 use crate::native::Native;
 
-/// Four threads make room for new Gs and put these Gs on the queue, whose array grows meanwhile. No G is lost, and the Gs
-/// of each thread stay in order.
+/// Four threads make room for new Gs and put these Gs on the queue, whose array grows meanwhile. No G is lost, and the
+/// Gs of each thread stay in order.
 #[test]
 fn queue_grows_while_gs_are_on_it() {
     const THREADS: u64 = 4;

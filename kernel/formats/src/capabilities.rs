@@ -311,8 +311,8 @@ mod tests {
         }
     }
 
-    /// `check` ignores the length that a virtio capability reports. It requires room for 20 bytes, because virtio-drivers
-    /// reads words up to that offset.
+    /// `check` ignores the length that a virtio capability reports. It requires room for 20 bytes, because
+    /// virtio-drivers reads words up to that offset.
     #[test]
     fn virtio_capability_past_the_end_of_the_space_is_refused() {
         for (offset, is_inside) in [(0xe8, true), (0xec, true), (0xf0, false), (0xfc, false)] {

@@ -13,14 +13,14 @@ impl InUse {
     /// Returns the memory that `image` and the command line occupy. The command line has `length` bytes, which a zero
     /// byte follows, and is at the address `text`. If `text` is 0, there is no command line.
     pub fn new(image: Range<u64>, text: u64, length: usize) -> Self {
-        // The zero byte that ends the command line is also in use. No address is so high that the end overflows, because
-        // the text is in memory.
+        // The zero byte that ends the command line is also in use. No address is so high that the end overflows,
+        // because the text is in memory.
         let text = text..if text == 0 { 0 } else { text.saturating_add(length as u64).saturating_add(1) };
         Self { ranges: if text.start < image.start { [text, image] } else { [image, text] } }
     }
 
-    /// Splits a region that the memory map calls usable. Calls `push` with each part, in the order of the addresses, and
-    /// with whether that part is in use.
+    /// Splits a region that the memory map calls usable. Calls `push` with each part, in the order of the addresses,
+    /// and with whether that part is in use.
     pub fn split(&self, region: Range<u64>, mut push: impl FnMut(Range<u64>, bool)) {
         let Range { mut start, end } = region;
         let mut push_if_any = |part: Range<u64>, is_in_use| {

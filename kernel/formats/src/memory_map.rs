@@ -1,7 +1,7 @@
 //! The usable parts of a memory map whose regions overlap.
 //!
-//! The memory maps of some firmware contain regions that overlap (which is why Linux sanitises the E820 map). Memory that
-//! is also in a region of another kind is not usable, and memory in two usable regions must be used only once.
+//! The memory maps of some firmware contain regions that overlap (which is why Linux sanitises the E820 map). Memory
+//! that is also in a region of another kind is not usable, and memory in two usable regions must be used only once.
 
 use core::iter;
 use core::ops::Range;

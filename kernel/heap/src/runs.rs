@@ -4,15 +4,15 @@
 //! level up to 32). Each level has a window of addresses of its own, which is divided into *arenas* of 32 units. So an
 //! arena never has more than 16 free ranges.
 //!
-//! The free ranges of an arena are kept by a [`linked_list_allocator::Heap`], which allocates by first fit. It keeps its
-//! list in the free memory. A free page need not have a frame, so the list is not in the pages, but in a table with an
-//! [entry](ENTRY_BYTES) for each unit: the heap manages the table, and a run is the part of the window that corresponds
-//! to an allocated part of the table. While a unit is allocated, its entry can be used for something else: it is the
-//! [header of a span](crate::spans::Header), or that of a run that waits.
+//! The free ranges of an arena are kept by a [`linked_list_allocator::Heap`], which allocates by first fit. It keeps
+//! its list in the free memory. A free page need not have a frame, so the list is not in the pages, but in a table with
+//! an [entry](ENTRY_BYTES) for each unit: the heap manages the table, and a run is the part of the window that
+//! corresponds to an allocated part of the table. While a unit is allocated, its entry can be used for something else:
+//! it is the [header of a span](crate::spans::Header), or that of a run that waits.
 //!
 //! For each arena there is a bound of the size of its largest free range, and a list of the arenas with the same bound.
-//! The bound is lowered when a search fails, and raised when a run is freed. So each search is in an arena that probably
-//! has room, and passes at most 16 free ranges.
+//! The bound is lowered when a search fails, and raised when a run is freed. So each search is in an arena that
+//! probably has room, and passes at most 16 free ranges.
 
 use core::alloc::Layout;
 use core::ops::Range;

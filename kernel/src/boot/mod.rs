@@ -122,7 +122,8 @@ extern "C" fn start_devices() -> ! {
 const DEVICE_FRAMES: usize = 96;
 
 /// Ends the kernel with the status of a wrong use if fewer than `more` frames would be left beside those that the
-/// scheduler needs on the CPUs that are up, with one P. The message names the least memory with which the kernel starts.
+/// scheduler needs on the CPUs that are up, with one P. The message names the least memory with which the kernel
+/// starts.
 fn require_frames(more: usize) {
     let (needed, left) = (startup::frames_for_start(cpus::count(), 1) + more, startup::frames_left());
     if left < needed {

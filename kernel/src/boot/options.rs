@@ -19,7 +19,8 @@ use crate::drivers::shared_memory;
 use crate::program::{args, exit};
 use crate::sched::startup::{self, Observer, Settings, TraceSettings};
 
-/// The exit status for an invalid option, and for too little memory. It is the usual status for wrong use of a command (`EX_USAGE` in sysexits.h).
+/// The exit status for an invalid option, and for too little memory. It is the usual status for wrong use of a command
+/// (`EX_USAGE` in sysexits.h).
 pub(super) const WRONG_USE: u8 = 64;
 
 /// The default of the option `disk_timeout_s`. Linux has the same default for the time that a request to a block device

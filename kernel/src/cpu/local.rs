@@ -72,8 +72,8 @@ impl<T: Sync> CpuLocal<T> {
     }
 }
 
-/// An atomic word that the macros below access. The type of its value decides how many bits an instruction moves, so the
-/// macros accept a value of this type only.
+/// An atomic word that the macros below access. The type of its value decides how many bits an instruction moves, so
+/// the macros accept a value of this type only.
 pub(crate) trait Word {
     /// The value of the word.
     type Value;

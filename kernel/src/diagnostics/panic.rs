@@ -125,8 +125,8 @@ pub(crate) fn faulty(frame: &TrapFrame) -> Option<&'static Goroutine<Kernel>> {
     if is_of_instruction(frame) { goroutines::interrupted_in_user_code(frame) } else { None }
 }
 
-/// Whether the interrupted instruction has raised the exception. Each of the three exceptions that are excluded here may
-/// have another cause.
+/// Whether the interrupted instruction has raised the exception. Each of the three exceptions that are excluded here
+/// may have another cause.
 fn is_of_instruction(frame: &TrapFrame) -> bool {
     !matches!(frame.vector(), Vector::DOUBLE_FAULT | Vector::MACHINE_CHECK | Vector::NON_MASKABLE)
 }

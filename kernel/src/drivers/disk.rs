@@ -81,10 +81,10 @@ impl Disk {
         &self.name
     }
 
-    /// Returns the length of the disk in bytes, all of which can be read. This is the length of the file, which need not
-    /// be a multiple of the sector size. But if the device ends within a block, the length is that of its whole blocks.
-    /// If the kernel was not started by `boot` and the device could not be set up, the length is 0, and
-    /// every access fails with [`DiskError::Unusable`].
+    /// Returns the length of the disk in bytes, all of which can be read. This is the length of the file, which need
+    /// not be a multiple of the sector size. But if the device ends within a block, the length is that of its whole
+    /// blocks. If the kernel was not started by `boot` and the device could not be set up, the length is 0, and every
+    /// access fails with [`DiskError::Unusable`].
     #[must_use]
     pub fn len_bytes(&self) -> u64 {
         self.bytes

@@ -75,8 +75,8 @@ impl ConfigurationSpace for Space {
 }
 
 /// The configuration space of a device for virtio-drivers. That crate sizes a BAR again for each structure of
-/// registers. So its accesses to the BARs go to the copy `bars`. Its writes to other registers are ignored: it would only
-/// turn off the decoding of addresses during the sizing.
+/// registers. So its accesses to the BARs go to the copy `bars`. Its writes to other registers are ignored: it would
+/// only turn off the decoding of addresses during the sizing.
 #[derive(Debug)]
 pub(crate) struct SpaceOfKnownBars {
     bars: Bars,
@@ -261,13 +261,13 @@ impl Device {
     }
 
     /// Sets the first entries of the device's MSI-X table, one for each of `cpus`. An entry makes the device raise the
-    /// interrupt `vector` on the entry's CPU, with fixed delivery and edge trigger. If the messages of devices cannot reach
-    /// this CPU, another CPU gets the interrupt. Returns the number of entries that were set. If there are more `cpus` than
-    /// entries, all entries of the table are set.
+    /// interrupt `vector` on the entry's CPU, with fixed delivery and edge trigger. If the messages of devices cannot
+    /// reach this CPU, another CPU gets the interrupt. Returns the number of entries that were set. If there are more
+    /// `cpus` than entries, all entries of the table are set.
     ///
     /// # Errors
-    /// If the device has no MSI-X table, or if the table is not in the device's memory BARs or cannot be mapped. Also if
-    /// the device's interrupt messages cannot reach any CPU.
+    /// If the device has no MSI-X table, or if the table is not in the device's memory BARs or cannot be mapped. Also
+    /// if the device's interrupt messages cannot reach any CPU.
     pub(crate) fn route_messages(&self, vector: Vector, cpus: &[CpuId]) -> Result<u16, PciError> {
         let read = configuration(self.function);
         let table = MessageTable::find(&read).ok_or(PciError::NoMessages)?;

@@ -67,9 +67,8 @@ fn count_down(count: u16) -> Result<(), NotCounting> {
     let start = timer::now();
     pit::start(count);
     loop {
-        // This thread may migrate to a CPU whose clock is behind, so the subtraction saturates. The clock is read before
-        // the output, so a pause between the two reads is not mistaken for a PIT that does not
-        // count.
+        // This thread may migrate to a CPU whose clock is behind, so the subtraction saturates. The clock is read
+        // before the output, so a pause between the two reads is not mistaken for a PIT that does not count.
         let is_late = timer::now().saturating_sub(start) > 2 * length + LATE_NS;
         if pit::is_over() {
             // If there is no PIT, all bits of its ports read as 1, so the countdown seems to be over at once.

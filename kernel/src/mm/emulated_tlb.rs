@@ -30,8 +30,8 @@ const MEMORY_SHARE: usize = 16;
 /// The first of the pages. Not set if the processor is not emulated.
 static PAGES: Once<VirtAddr> = Once::new();
 
-/// Maps the pages that [`enlarge`] reads, if there is memory for them. Called once, if QEMU emulates the processor, when
-/// the kernel's own page tables are in use.
+/// Maps the pages that [`enlarge`] reads, if there is memory for them. Called once, if QEMU emulates the processor,
+/// when the kernel's own page tables are in use.
 pub(crate) fn init() {
     const PAGES_PER_TABLE: usize = 512;
     let frames = ENTRIES / 2 / PAGES_PER_TABLE;

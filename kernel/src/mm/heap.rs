@@ -4,8 +4,8 @@
 //! these objects, and every larger object, are runs of pages (`page_runs`). The data structures are in the crate
 //! `kernel-heap`.
 //!
-//! Free memory keeps its frames until they are wanted or a CPU has nothing else to do: see `pressure`. Then free objects return to their spans, and the
-//! pages of a span whose objects are all free lose their frames.
+//! Free memory keeps its frames until they are wanted or a CPU has nothing else to do: see `pressure`. Then free
+//! objects return to their spans, and the pages of a span whose objects are all free lose their frames.
 //!
 //! The heap must not be used by interrupt handlers, or while an `InterruptMutex` is held. Such a use panics: see
 //! [`contexts`] for the reasons. When memory is exhausted, `try_reserve` and similar functions return their error;

@@ -198,7 +198,8 @@ pub(crate) fn map_device(physical: PhysAddr, bytes: usize) -> Result<NonNull<u8>
     NonNull::new((start + offset).as_mut_ptr()).ok_or(OutOfMemory)
 }
 
-/// Maps `frame` read-only at `pages` consecutive pages. Returns the address of the first page. The mapping is permanent.
+/// Maps `frame` read-only at `pages` consecutive pages. Returns the address of the first page. The mapping is
+/// permanent.
 ///
 /// # Errors
 /// If there is no memory for page tables, or the window for devices is full.
@@ -208,8 +209,8 @@ pub(super) fn map_repeatedly(frame: PhysFrame, pages: usize) -> Result<VirtAddr,
 }
 
 /// Takes `length` bytes of the window for devices, a multiple of the page size, and stores the page table entry
-/// `entry_of(index)` for each page. Returns the address of the first page. Refuses a length whose page tables would take
-/// more than a quarter of the free memory.
+/// `entry_of(index)` for each page. Returns the address of the first page. Refuses a length whose page tables would
+/// take more than a quarter of the free memory.
 fn map_in_device_window(length: u64, entry_of: impl Fn(u64) -> u64) -> Result<VirtAddr, OutOfMemory> {
     // A device may report a size that is far too large, and page tables are never freed.
     const TABLE_ENTRIES: u64 = 512;

@@ -36,8 +36,8 @@ pub(super) const STORED_BITS: u32 = 38;
 
 /// Whether each CPU has flushed its TLB since an epoch began, or is halted and will flush its TLB when it wakes. `low`
 /// is the lowest [`STORED_BITS`] bits of the epoch's number. These bits must have been stored after the epoch began,
-/// under a lock. The caller must have read the bits under the same lock, which it may have released since. Callable from
-/// everywhere.
+/// under a lock. The caller must have read the bits under the same lock, which it may have released since. Callable
+/// from everywhere.
 pub(super) fn has_passed(low: u64) -> bool {
     let epoch = EPOCHS.latest_ending_in(low, STORED_BITS);
     EPOCHS.has_passed(epoch, cpus::all().filter_map(|cpu| EPOCH.of(cpu)))

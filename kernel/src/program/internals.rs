@@ -164,8 +164,8 @@ pub fn longest_shared_heap_lock() -> u64 {
     shared_lock::longest_hold(timer::now)
 }
 
-/// From now on, each request for memory of the heap or for a stack fails if `refuses` returns `true`. Only the first call
-/// has an effect, and only in a debug build.
+/// From now on, each request for memory of the heap or for a stack fails if `refuses` returns `true`. Only the first
+/// call has an effect, and only in a debug build.
 ///
 /// # Safety
 /// `refuses` does not panic, allocate or block. It is called in each context in which memory may be allocated.

@@ -305,8 +305,8 @@ fn restart_thread(
 /// # Safety
 /// Must be called once for each end of the thread, with the end of its stack.
 pub(super) unsafe fn free_thread(thread: &'static KernelThread, stack_end: usize) {
-    // SAFETY: the thread had a stack with this end, which was leaked when the thread got it. The thread does not run any
-    // more, as the caller promises.
+    // SAFETY: the thread had a stack with this end, which was leaked when the thread got it. The thread does not run
+    // any more, as the caller promises.
     unsafe { Stack::from_raw(stack_end) }.free_with_frames();
     // SAFETY: only the threads of Ms end, by `exit_thread`, which has converted the value to the thread's argument.
     unsafe { EndedMachine::<Kernel>::from_raw(thread.argument()) }.reuse();

@@ -87,8 +87,8 @@ const START_FRAMES: usize = 384;
 const START_FRAMES_PER_CPU: usize = 12 + 4;
 /// The number of frames that each P needs. They are for an M, the M's stack, and the page tables of that stack.
 const START_FRAMES_PER_PROCESSOR: usize = 20;
-/// How many bytes each P after the first [`PROCS_LIMIT`] Ps needs, in use or not: its own size, and 12 KiB for its timing
-/// wheel, with a little for the spans of the heap. The memory of the first [`PROCS_LIMIT`] Ps is included in
+/// How many bytes each P after the first [`PROCS_LIMIT`] Ps needs, in use or not: its own size, and 12 KiB for its
+/// timing wheel, with a little for the spans of the heap. The memory of the first [`PROCS_LIMIT`] Ps is included in
 /// [`START_FRAMES`].
 const BYTES_PER_PROCESSOR: usize = size_of::<Processor<Kernel>>() + 13 * 1024;
 

@@ -27,8 +27,8 @@ pub(crate) fn load() {
 /// The table of a CPU that has just started. It has only the gate for non-maskable interrupts.
 static HALTING: Once<InterruptDescriptorTable> = Once::new();
 
-/// Loads a table with which a non-maskable interrupt halts the calling CPU for ever. Without a table the interrupt would
-/// reset the machine. Called on a CPU that has no per-CPU data and no task segment yet, and may never have any.
+/// Loads a table with which a non-maskable interrupt halts the calling CPU for ever. Without a table the interrupt
+/// would reset the machine. Called on a CPU that has no per-CPU data and no task segment yet, and may never have any.
 pub(crate) fn load_halting() {
     HALTING.call_once(build_halting).load();
 }
@@ -41,8 +41,8 @@ fn build_halting() -> InterruptDescriptorTable {
     table
 }
 
-/// Halts for ever. Interrupts are off, and further non-maskable interrupts are blocked, because this handler of one does
-/// not return.
+/// Halts for ever. Interrupts are off, and further non-maskable interrupts are blocked, because this handler of one
+/// does not return.
 #[unsafe(naked)]
 extern "C" fn halt() -> ! {
     naked_asm!("2:", "hlt", "jmp 2b")

@@ -125,8 +125,8 @@ fn download(kept: &Path, dropped: &Path) -> Result<(), Error> {
     let kernel = kernel.ok_or_else(|| {
         Error::Build(format!("{what}: apt-cache knows no package {}. {advice}", KERNELS.join(" or ")))
     })?;
-    // By default, apt-get of the administrator downloads as another user, who may not write to this folder, and warns of
-    // that.
+    // By default, apt-get of the administrator downloads as another user, who may not write to this folder, and warns
+    // of that.
     let download = ["apt-get", "--quiet", "--option", "APT::Sandbox::User=root", "download"];
     tool(&[&download[..], &[&kernel, "busybox-static"]].concat(), dropped, what, advice)?;
     for package in files(dropped) {

@@ -129,8 +129,8 @@ impl<T, Plat: Platform> Channel<T, Plat> {
         Attempt::NotReady
     }
 
-    /// Moves the value at `from` to a waiting receiver, if there is one. Returns the receiver's G, which the caller must
-    /// ready after the lock is released.
+    /// Moves the value at `from` to a waiting receiver, if there is one. Returns the receiver's G, which the caller
+    /// must ready after the lock is released.
     ///
     /// # Safety
     ///
@@ -297,8 +297,8 @@ impl<T, Plat: Platform> Channel<T, Plat> {
         Err((value.into_inner(), matches!(attempt, Attempt::Closed)))
     }
 
-    /// Sends `value` to a waiting receiver, if there is one, and drops it otherwise. Returns the receiver's G, which the
-    /// caller must ready after the lock is released.
+    /// Sends `value` to a waiting receiver, if there is one, and drops it otherwise. Returns the receiver's G, which
+    /// the caller must ready after the lock is released.
     pub(crate) fn send_to_receiver(&self, held: &Held<'_, Plat>, value: T) -> Option<&'static Goroutine<Plat>>
     where
         T: Copy,

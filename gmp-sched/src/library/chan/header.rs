@@ -46,8 +46,8 @@ pub(crate) struct Header<Plat: Platform> {
     number: u32,
 }
 
-/// Set if the channel is closed, was made in a bubble, or belongs to a dormant timer. Gs outside of that bubble must not
-/// use the channel.
+/// Set if the channel is closed, was made in a bubble, or belongs to a dormant timer. Gs outside of that bubble must
+/// not use the channel.
 const RESTRICTED: usize = 1 << (usize::BITS - 1);
 /// Set if the channel is closed, so that nothing can be sent any more. Never reset; set only together with
 /// [`RESTRICTED`].
@@ -334,7 +334,8 @@ impl<Plat: Platform> Held<'_, Plat> {
         self.header.word.store(before.0.wrapping_add_signed(change), Ordering::Release);
     }
 
-    /// Sets whether the timer of this channel is dormant. Called only for the channel of a timer, which is never closed.
+    /// Sets whether the timer of this channel is dormant. Called only for the channel of a timer, which is never
+    /// closed.
     pub(crate) fn set_dormant(&self, is_dormant: bool) {
         let length = self.header.len();
         let bits = if is_dormant { RESTRICTED | DORMANT } else { 0 };

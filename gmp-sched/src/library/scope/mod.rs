@@ -142,8 +142,8 @@ impl<'scope, Plat: Platform> Scope<'scope, '_, Plat> {
         self.try_go_for::<F, F, T>(body)
     }
 
-    /// Like [`try_go`](Self::try_go), for a `body` of this crate that calls the program's function `N`. Traces name that
-    /// function.
+    /// Like [`try_go`](Self::try_go), for a `body` of this crate that calls the program's function `N`. Traces name
+    /// that function.
     #[expect(unsafe_code, reason = "spawns what borrows")]
     #[track_caller]
     pub(super) fn try_go_for<N, F, T>(

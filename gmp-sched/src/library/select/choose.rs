@@ -66,8 +66,8 @@ pub(super) fn choose_bit<Plat: Platform>(pinned: &Pinned<Plat>, mut bits: u64) -
 }
 
 /// Does what [`choose`] does, for more cases than a word has bits for, by reservoir sampling. The n-th ready case
-/// replaces the choice with probability 1/n, which makes all ready cases equally likely (Vitter, *Random Sampling with a
-/// Reservoir*, 1985, algorithm R).
+/// replaces the choice with probability 1/n, which makes all ready cases equally likely (Vitter, *Random Sampling with
+/// a Reservoir*, 1985, algorithm R).
 #[cold]
 #[inline(never)]
 fn choose_of_many<Plat: Platform>(pinned: &Pinned<Plat>, cases: &[Case<'_, Plat>], is_over: bool) -> Option<usize> {

@@ -17,7 +17,8 @@ pub(crate) enum Locked {
     /// The lock of each case's channel is held, and all channels are different.
     Each,
     /// The locks of this many different channels are held. They were taken in locking order, that is, by the
-    /// [places](Header::place_in_order) of the channels. See [`enter_in_order`] for the order of waiters on the same channel.
+    /// [places](Header::place_in_order) of the channels. See [`enter_in_order`] for the order of waiters on the same
+    /// channel.
     Listed(usize),
 }
 

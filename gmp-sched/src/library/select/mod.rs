@@ -430,8 +430,8 @@ fn park<Plat: Platform>(
     let cases_shared = &*cases;
     let me = caller.me;
     let wait_for = WaitFor::new(reason, &cases_shared);
-    // These closures are `move`, because the G may run and end while the far side is still in `unlock_all`, if there are
-    // no cases.
+    // These closures are `move`, because the G may run and end while the far side is still in `unlock_all`, if there
+    // are no cases.
     let unlock = move || unlock_all(cases_shared, locked);
     let (pinned, waker) = match limit {
         None => {

@@ -112,7 +112,8 @@ impl<'a, Plat: Platform, const N: usize> Remaining<'a, Plat, N> {
 /// of [`Select`] that wait as long.
 #[derive(Clone, Copy, Debug)]
 pub enum End<'l, Plat: Platform> {
-    /// The operand of an arm `timeout`. The time begins with the wait, so the clock is read only by a select that waits.
+    /// The operand of an arm `timeout`. The time begins with the wait, so the clock is read only by a select that
+    /// waits.
     After(Duration),
     /// The operand of an arm `until`.
     Until(Limit<'l, Plat>),

@@ -178,8 +178,8 @@ impl<Plat: Platform> WakeList<Plat> {
     ///
     /// # Panics
     ///
-    /// A waiter waits durably in a bubble, and the caller is outside of it. All Gs are readied before the panic, because
-    /// no other waker would ready them.
+    /// A waiter waits durably in a bubble, and the caller is outside of it. All Gs are readied before the panic,
+    /// because no other waker would ready them.
     #[inline]
     #[track_caller]
     pub(super) fn ready_durable(self, pinned: Pinned<Plat>) -> usize {

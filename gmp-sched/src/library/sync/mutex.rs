@@ -106,8 +106,8 @@ const AWAKE: u32 = 2;
 /// The queue may have waiters. Changed under the lock of the queue only.
 const QUEUED: u32 = 4;
 /// The mutex is locked, and stays locked when `HELD` is subtracted. Set if the mutex is locked and `QUEUED` but not
-/// `AWAKE`, because then the unlock has to wake a waiter. It is the sign bit of the word, so an unlock can test it without
-/// loading the word again.
+/// `AWAKE`, because then the unlock has to wake a waiter. It is the sign bit of the word, so an unlock can test it
+/// without loading the word again.
 const KEPT: u32 = 1 << 31;
 
 /// Whether a word is that of a mutex that is locked.

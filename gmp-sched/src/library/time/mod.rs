@@ -70,8 +70,8 @@ const STOP: &str = "stop of synctest timer";
 /// What the panic message calls a reset of a timer of another bubble.
 const RESET: &str = "reset of synctest timer";
 
-/// The point in time `duration` after `now`, for a timer that is set. If it would be beyond the end of time, this is the
-/// last instant, because a timer that is set to [`Instant::NEVER`] is not set at all.
+/// The point in time `duration` after `now`, for a timer that is set. If it would be beyond the end of time, this is
+/// the last instant, because a timer that is set to [`Instant::NEVER`] is not set at all.
 fn instant_after(now: Instant, duration: Duration) -> Instant {
     (now + duration).min(Instant::LAST)
 }

@@ -324,8 +324,8 @@ impl<Plat: Platform> TimerSlot<Plat> {
         }
     }
 
-    /// Fires a timer that is no longer among the timers of a P. Returns the G that waits for the tick, if any, which the
-    /// caller must ready.
+    /// Fires a timer that is no longer among the timers of a P. Returns the G that waits for the tick, if any, which
+    /// the caller must ready.
     fn fire_locked(
         &'static self,
         pinned: &Pinned<Plat>,

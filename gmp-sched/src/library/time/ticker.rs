@@ -8,8 +8,8 @@ use crate::platform::Platform;
 
 /// A timer that fires at regular intervals. Go: `time.Ticker`.
 ///
-/// A ticker holds at most one tick, the first one that was missed. A slow receiver misses ticks, but the next tick still
-/// comes at a multiple of the interval. Dropping the ticker stops it.
+/// A ticker holds at most one tick, the first one that was missed. A slow receiver misses ticks, but the next tick
+/// still comes at a multiple of the interval. Dropping the ticker stops it.
 ///
 /// ```
 /// use core::time::Duration;

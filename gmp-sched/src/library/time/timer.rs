@@ -9,8 +9,8 @@ use crate::platform::Platform;
 /// A timer that fires once, and that can be set again. Go: `time.Timer`.
 ///
 /// When the timer fires, there is a tick, which is the time of firing or, if no G waited for it, the time at which it
-/// was due. [`wait`](Self::wait) or [`try_wait`](Self::try_wait) receives the tick. Dropping the timer stops it. If several Gs share the timer, one of
-/// them receives each tick.
+/// was due. [`wait`](Self::wait) or [`try_wait`](Self::try_wait) receives the tick. Dropping the timer stops it. If
+/// several Gs share the timer, one of them receives each tick.
 ///
 /// ```
 /// use core::time::Duration;
@@ -153,8 +153,8 @@ impl<Plat: Platform> Timer<Plat> {
         self.slot.stop()
     }
 
-    /// Sets the timer to fire `duration` from now instead, and drops a tick that has not been received. Returns the same
-    /// as [`stop`](Self::stop). Go: `Timer.Reset`.
+    /// Sets the timer to fire `duration` from now instead, and drops a tick that has not been received. Returns the
+    /// same as [`stop`](Self::stop). Go: `Timer.Reset`.
     ///
     /// Does not block; not callable from interrupts.
     ///

@@ -75,8 +75,8 @@ macro_rules! waits {
                 })
             }
 
-            /// Receives the tick if there is one, and returns its time. Does not arm the timer. Does not block; not callable from
-            /// interrupts.
+            /// Receives the tick if there is one, and returns its time. Does not arm the timer. Does not block; not
+            /// callable from interrupts.
             ///
             /// ```
             /// use core::time::Duration;

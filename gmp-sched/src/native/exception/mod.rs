@@ -197,8 +197,8 @@ struct Frame {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Start {
-    /// The address of an instruction. Normally this is the instruction that raised the exception. If the code has called
-    /// an invalid pointer, this is the call instruction.
+    /// The address of an instruction. Normally this is the instruction that raised the exception. If the code has
+    /// called an invalid pointer, this is the call instruction.
     pub(super) instruction: u64,
     /// The stack pointer at this instruction.
     pub(super) stack_pointer: u64,
@@ -276,7 +276,8 @@ pub(super) fn divert_after_overflow(
     divert_to_new_stack(Frame { start, cause: Cause::Overflow(goroutine) }, registers)
 }
 
-/// Makes the interrupted code continue on a new stack with `frame`. Returns `false` if there is no memory for the stack.
+/// Makes the interrupted code continue on a new stack with `frame`. Returns `false` if there is no memory for the
+/// stack.
 fn divert_to_new_stack(frame: Frame, registers: &mut Registers) -> bool {
     // For this size `allocate` takes no lock. It only makes system calls.
     const { assert!(REPORT_BYTES != stack::DEFAULT) };

@@ -55,8 +55,8 @@ fn print_names(skipped: usize) {
     let _ = Unbuffered.write_str(&short_backtrace::shorten(&backtrace, skipped));
 }
 
-/// Prints the addresses of the innermost calls. An address in the executable file of the program is relative to its beginning, as
-/// in the file itself.
+/// Prints the addresses of the innermost calls. An address in the executable file of the program is relative to its
+/// beginning, as in the file itself.
 fn print_addresses() {
     // The linker defines this symbol. Only its address is used.
     unsafe extern "C" {

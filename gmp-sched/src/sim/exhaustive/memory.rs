@@ -240,8 +240,8 @@ impl MachineMemory {
         (0..self.arena.stacks.get()).map(|number| self.arena.stack(number))
     }
 
-    /// Lets other explorations use the arena after this value is dropped. Not called after a failure or a panic, because
-    /// values in the arena may then still be referenced from outside.
+    /// Lets other explorations use the arena after this value is dropped. Not called after a failure or a panic,
+    /// because values in the arena may then still be referenced from outside.
     pub(super) fn allow_reuse(&self) {
         self.is_reusable.set(true);
     }
@@ -294,8 +294,8 @@ impl Drop for MachineMemory {
         }
         let base = ptr::with_exposed_provenance_mut(self.arena.base());
         #[expect(unsafe_code, reason = "discards memory")]
-        // SAFETY: nothing refers to the arena any more: no flow of control of the machine runs again, and the contract of
-        // `new` excludes references from outside. The pages of the arena are zero when they are used again.
+        // SAFETY: nothing refers to the arena any more: no flow of control of the machine runs again, and the contract
+        // of `new` excludes references from outside. The pages of the arena are zero when they are used again.
         let is_discarded = unsafe { libc::madvise(base, ARENA, libc::MADV_DONTNEED) } == 0;
         if is_discarded {
             let number = (self.arena.base() - FIRST_ARENA.load(Ordering::Acquire)) / ARENA;

@@ -63,8 +63,8 @@
 //!
 //! # What a program must not do
 //!
-//! The search sets the machine's memory back to earlier states, but no other memory. So [`explore`] is `unsafe`, and its
-//! documentation states what a program must not do. In particular, it must not print.
+//! The search sets the machine's memory back to earlier states, but no other memory. So [`explore`] is `unsafe`, and
+//! its documentation states what a program must not do. In particular, it must not print.
 //!
 //! A program may panic, although the report of a panic is printed. Memory that is allocated during a panic is not part
 //! of the machine. The panic ends the exploration, so the machine's memory is not set back after the panic. The arena

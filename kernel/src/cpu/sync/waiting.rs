@@ -5,9 +5,9 @@
 //! holder is stuck, and the machine would hang without a report. So a CPU that waits with interrupts off makes the
 //! checks while it waits.
 //!
-//! When a CPU ends the kernel, it stops all others first. If one of these holds a lock, it never releases it. The report
-//! of the kernel's end takes no lock, but it calls the program's `Display` implementations, which may take any lock. So
-//! a wait on the CPU that ends the kernel is a panic.
+//! When a CPU ends the kernel, it stops all others first. If one of these holds a lock, it never releases it. The
+//! report of the kernel's end takes no lock, but it calls the program's `Display` implementations, which may take any
+//! lock. So a wait on the CPU that ends the kernel is a panic.
 
 use core::hint;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -21,8 +21,8 @@ use crate::cpu::percpu::{self, LOCKS};
 /// How many times a waiting CPU polls the lock before it calls the check.
 const POLLS_PER_CHECK: u32 = 4096;
 
-/// How often the CPU that ends the kernel may [`relax`]. Several waits of the library poll a limited number of times and
-/// then do something else, so a few thousand polls are no reason to panic.
+/// How often the CPU that ends the kernel may [`relax`]. Several waits of the library poll a limited number of times
+/// and then do something else, so a few thousand polls are no reason to panic.
 const MOST_POLLS_AT_END: u32 = 100_000;
 
 static CHECK: Once<fn()> = Once::new();

@@ -77,9 +77,9 @@ fn put_all<'a>(pieces: impl Iterator<Item = Piece<'a>>) -> bool {
             all & fits
         });
     }
-    // If there is no frame for a page of its stack, a G panics, and with `panic=isolate` that ends only the G. If it held
-    // the lock then, no other G could print any more. So the pages that it needs while it holds the lock are touched
-    // before.
+    // If there is no frame for a page of its stack, a G panics, and with `panic=isolate` that ends only the G. If it
+    // held the lock then, no other G could print any more. So the pages that it needs while it holds the lock are
+    // touched before.
     stack::touch_pages_ahead(PAGES_TO_PRINT);
     let writer = WRITER.lock();
     for piece in pieces {

@@ -14,8 +14,8 @@ use crate::cpu::sync::InterruptMutex;
 /// [`TAKE`].
 static RING: Ring<4096> = Ring::new();
 static TAKE: InterruptMutex<()> = InterruptMutex::new(());
-/// How the input has ended: one of the values of [`GOES_ON`], [`ENDED`] and [`FAILED`]. What is received after the end is
-/// dropped. Changed under the console's lock.
+/// How the input has ended: one of the values of [`GOES_ON`], [`ENDED`] and [`FAILED`]. What is received after the end
+/// is dropped. Changed under the console's lock.
 static END: AtomicU8 = AtomicU8::new(GOES_ON);
 const GOES_ON: u8 = 0;
 const ENDED: u8 = 1;

@@ -1,5 +1,5 @@
-//! Standard input for programs, by lines or bytes, on the machine and on the host. The module `host/console` includes this
-//! file by its path.
+//! Standard input for programs, by lines or bytes, on the machine and on the host. The module `host/console` includes
+//! this file by its path.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -13,8 +13,8 @@ use gmp_sched::sync::LimitedMutex as _;
 use super::input::{touch_stack_ahead, try_read, wait_for_input};
 use crate::platform::{Limit, Mutex};
 
-/// The beginning of the next line: what was read, but not returned yet. It may be a whole line if an earlier call had no
-/// memory to return it. The G that reads a line holds the lock, so that each G gets whole lines.
+/// The beginning of the next line: what was read, but not returned yet. It may be a whole line if an earlier call had
+/// no memory to return it. The G that reads a line holds the lock, so that each G gets whole lines.
 static LINE: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 /// Appends `bytes` to `text`, and replaces invalid UTF-8. Returns how many bytes were appended. If there is no memory,
@@ -94,9 +94,9 @@ impl Stdin {
         Ok(length)
     }
 
-    /// Reads bytes into `buffer`, exactly as they come, and returns their number. Waits only for the first byte: returns
-    /// fewer bytes than the buffer holds if no more have been received. Returns 0 only at the end of the input, or if
-    /// the buffer is empty. Blocks the calling G until a byte has been received.
+    /// Reads bytes into `buffer`, exactly as they come, and returns their number. Waits only for the first byte:
+    /// returns fewer bytes than the buffer holds if no more have been received. Returns 0 only at the end of the input,
+    /// or if the buffer is empty. Blocks the calling G until a byte has been received.
     ///
     /// # Errors
     ///
@@ -132,8 +132,8 @@ impl Stdin {
     }
 
     /// Returns an iterator over the remaining lines of the input, without the newline, or the carriage return and the
-    /// newline, at their ends. The iterator ends at the end of the input. A call of `next` returns an error, blocks and panics in the cases of
-    /// [`read_line`](Self::read_line).
+    /// newline, at their ends. The iterator ends at the end of the input. A call of `next` returns an error, blocks and
+    /// panics in the cases of [`read_line`](Self::read_line).
     #[must_use]
     pub fn lines(self) -> Lines {
         Lines(self)

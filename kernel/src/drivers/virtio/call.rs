@@ -57,9 +57,9 @@ impl Held {
         Ok(())
     }
 
-    /// Waits for the answer by calling `wait` repeatedly, and resets the device if it is [silent](BlockDevice::check). A call
-    /// of `wait` returns when the slot is woken or the given time has come; it may also return earlier. Returns `None`
-    /// if the limit is over before the answer has arrived.
+    /// Waits for the answer by calling `wait` repeatedly, and resets the device if it is [silent](BlockDevice::check).
+    /// A call of `wait` returns when the slot is woken or the given time has come; it may also return earlier. Returns
+    /// `None` if the limit is over before the answer has arrived.
     fn wait(&mut self, limit: &Limit<'_>, wait: impl Fn(Instant)) -> Option<Result<(), Failure>> {
         let (device, queue) = (self.device, self.queue);
         let mut check = kthread::now() + device.time_limit;

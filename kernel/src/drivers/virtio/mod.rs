@@ -112,9 +112,10 @@
 //! The kernel option `disk_timeout_s` (30 by default) is a number of seconds. If a request has been in flight for this
 //! time, and the device has answered no request meanwhile, a G that waits for an answer in the same queue resets the
 //! device. As long as a slow device answers some requests, each of these answers restarts the time. But if a request
-//! has been overtaken by a thousand others, it is lost, and the device is reset, too. The requests in flight are submitted again, which is safe for writes, too: see
-//! [`Device::reset`](kernel_virtio_block::Device::reset). During the reset the G holds the locks of all queues. A
-//! request that is in flight during two resets fails with `RequestError::Silent`.
+//! has been overtaken by a thousand others, it is lost, and the device is reset, too. The requests in flight are
+//! submitted again, which is safe for writes, too: see [`Device::reset`](kernel_virtio_block::Device::reset). During
+//! the reset the G holds the locks of all queues. A request that is in flight during two resets fails with
+//! `RequestError::Silent`.
 //!
 //! Two events make a device unusable. Then all its requests fail, and the buffers that were in flight are never used
 //! again:

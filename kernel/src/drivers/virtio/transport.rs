@@ -84,8 +84,8 @@ pub(super) fn check(function: DeviceFunction) -> core::result::Result<(), SetupE
     })
 }
 
-/// Opens a device. The caller has [checked](check) the device, and has set `messages` entries of its MSI-X table, at least
-/// one.
+/// Opens a device. The caller has [checked](check) the device, and has set `messages` entries of its MSI-X table, at
+/// least one.
 pub(super) fn open(device: &pci::Device, messages: u16) -> core::result::Result<MessageTransport, SetupError> {
     let (_, common) = structure(device, Kind::Common)?;
     let common = common.part(0, COMMON_BYTES).ok_or(PciError::NoRegisters)?;
@@ -103,8 +103,8 @@ pub(super) fn open(device: &pci::Device, messages: u16) -> core::result::Result<
 
 /// Resets the device to which these registers belong, so that it stops using its queues.
 ///
-/// Does not wait until the device confirms this, because an interrupt handler may call this function. Nothing depends on
-/// the confirmation, because the memory of the queues (see `queue`) is never freed.
+/// Does not wait until the device confirms this, because an interrupt handler may call this function. Nothing depends
+/// on the confirmation, because the memory of the queues (see `queue`) is never freed.
 pub(super) fn reset(transport_registers: Registers) {
     // SAFETY: the write passes no address to the device. It makes the device stop using its queues.
     unsafe { transport_registers.write::<u8>(DEVICE_STATUS, 0) };

@@ -30,8 +30,8 @@ struct Received {
 static RECEIVED: Mutex<Received> = Mutex::new(Received { bytes: VecDeque::new(), end: None });
 /// Notified when something has been added to [`RECEIVED`].
 static ARRIVED: Condvar = Condvar::new();
-/// Notified when the number of bytes in [`RECEIVED`] has fallen below [`CAPACITY`]. Only the thread that reads waits for
-/// this.
+/// Notified when the number of bytes in [`RECEIVED`] has fallen below [`CAPACITY`]. Only the thread that reads waits
+/// for this.
 static HAS_ROOM: Condvar = Condvar::new();
 
 /// Locks [`RECEIVED`]. Poisoning is ignored, because nothing panics while the lock is held.

@@ -169,8 +169,8 @@ impl Disk {
 ///
 /// A call to the host cannot be interrupted. So a limit is checked only before the call, and never ends the call.
 ///
-/// Each call first checks that the caller may block, even if the call has nothing to do. So it panics in the same places
-/// as on the machine.
+/// Each call first checks that the caller may block, even if the call has nothing to do. So it panics in the same
+/// places as on the machine.
 #[derive(Clone, Copy, Debug)]
 pub struct DiskAccess<'a> {
     disk: &'a Disk,

@@ -65,9 +65,9 @@ macro_rules! __main {
 /// }
 /// ```
 ///
-/// A panic in any G fails the test, as it would end a program. With the kernel option `panic=isolate`, only a panic that
-/// would end the program nevertheless fails the test, such as a panic of the main G. The closure and its result must be
-/// `Send` and `'static`.
+/// A panic in any G fails the test, as it would end a program. With the kernel option `panic=isolate`, only a panic
+/// that would end the program nevertheless fails the test, such as a panic of the main G. The closure and its result
+/// must be `Send` and `'static`.
 ///
 /// # Safety
 ///

@@ -24,9 +24,9 @@
 //!
 //! # A refused attempt is not seen
 //!
-//! An attempt to lock for writing that fails because of a reader (`try_write`) may close the count for a moment, if there
-//! are several counts. It does so under the lock of `waiting`. A reader that finds the count closed checks it again under
-//! this lock before it waits or is refused. So it never fails because of an attempt that failed, too.
+//! An attempt to lock for writing that fails because of a reader (`try_write`) may close the count for a moment, if
+//! there are several counts. It does so under the lock of `waiting`. A reader that finds the count closed checks it
+//! again under this lock before it waits or is refused. So it never fails because of an attempt that failed, too.
 
 mod raw;
 #[cfg(feature = "extras")]

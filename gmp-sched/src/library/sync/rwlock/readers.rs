@@ -35,8 +35,8 @@ pub struct ReaderSlot(pub(super) usize);
 ///
 /// This trait is a bound for code that is generic over the two types. It is sealed, so that no other type can implement
 /// it, because the lock is sound only if the count is right. Its methods are called by the lock alone and are not
-/// documented. Four operations must be in one total order: a reader counts itself and checks whether the count is closed;
-/// a writer closes the count and then checks whether it is zero.
+/// documented. Four operations must be in one total order: a reader counts itself and checks whether the count is
+/// closed; a writer closes the count and then checks whether it is zero.
 pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
     associated_const! {
         /// The count of a new lock: there are no readers, and no writer has closed the count.
@@ -58,8 +58,8 @@ pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
     #[doc(hidden)]
     fn withdraw<Plat: Platform>(&self, slot: ReaderSlot) -> bool;
 
-    /// Counts a reader that the holder of the writers' mutex admits. Returns `false`, and counts no reader, if there are
-    /// too many.
+    /// Counts a reader that the holder of the writers' mutex admits. Returns `false`, and counts no reader, if there
+    /// are too many.
     #[doc(hidden)]
     #[must_use]
     fn admit<Plat: Platform>(&self, slot: ReaderSlot) -> bool;
@@ -176,8 +176,8 @@ impl Readers for OneCount {
         // Ordering: Release; partner: the Acquire in `is_empty`. This reader's reads happen before the next writer's
         // writes.
         //
-        // Usually the count is open and was not zero, so that the result is not negative. On x86-64 this is `lock dec` and
-        // a jump that depends on the sign, as in `RawMutex`.
+        // Usually the count is open and was not zero, so that the result is not negative. On x86-64 this is `lock dec`
+        // and a jump that depends on the sign, as in `RawMutex`.
         let is_negative = self.0.fetch_add(MINUS_ONE, Ordering::Release).wrapping_add(MINUS_ONE).cast_signed() < 0;
         if is_negative {
             self.check_left();
@@ -217,9 +217,9 @@ impl Readers for OneCount {
 }
 
 impl OneCount {
-    /// Called after a reader has left and the word is negative. If there was no reader, undoes the subtraction and panics.
-    /// That happens only if unsafe code unlocks a lock that it has not locked, so for speed the check comes after the
-    /// subtraction.
+    /// Called after a reader has left and the word is negative. If there was no reader, undoes the subtraction and
+    /// panics. That happens only if unsafe code unlocks a lock that it has not locked, so for speed the check comes
+    /// after the subtraction.
     #[cold]
     #[inline(never)]
     fn check_left(&self) {
@@ -241,7 +241,8 @@ pub(super) mod tests {
     use crate::sync::lock_api::{RwLock, RwLockUpgradableReadGuard};
 
     /// Checks that an upgradable reader is not downgraded if there are too many readers, and that it is then unlocked.
-    /// Otherwise the count could overflow, and a writer would find no reader. `fill` makes the count of a new lock full.
+    /// Otherwise the count could overflow, and a writer would find no reader. `fill` makes the count of a new lock
+    /// full.
     pub(in crate::library::sync::rwlock) fn downgrade_is_refused_when<R: Readers>(fill: fn(&R)) {
         THREADS.run(1, move || {
             let lock = RwLock::<RawRwLock<Native, R>, u32>::new(0);
