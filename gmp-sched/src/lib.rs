@@ -28,7 +28,7 @@
 //! | | [`interrupt_return`] | asynchronous preemption on the return from an interrupt | `asyncPreempt`, `doSigPreempt` |
 //! | | [`syscall`], `handoff` | system calls and handoff | `entersyscall`, `exitsyscall`, `handoffp` |
 //! | | [`device_signals`], `poll` | Gs that wait for devices; which M takes the raised signals | `netpoll`, `pollDesc` |
-//! | | `arm_timers`, `due_timers`, [`mod@sleep`] | arming timers; when due timers fire and their Gs run; sleeping | `timers`, `timeSleep` |
+//! | | `urgent`, `arm_timers`, [`mod@sleep`] | when the Gs of events run before others; arming timers; sleeping | `timers`, `timeSleep` |
 //! | | [`stop_the_world`], [`procs`] | stopping the world, changing the number of Ps | `stopTheWorld`, `procresize` |
 //! | | [`lock_os_thread`] | Gs locked to their Ms | `LockOSThread`, `startlockedm`, `stoplockedm` |
 //! | | `deadlock` | deadlock detection | `checkdead` |

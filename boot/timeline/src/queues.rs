@@ -87,9 +87,8 @@ impl Queues {
                 self.remove(g);
                 match on {
                     None => self.put_global(g),
-                    // If a due timer readies a G, the M that has found the timer runs the G at once. So this G waits in
-                    // no queue.
-                    Some(_) if entry.cause == Cause::Timer => {}
+                    // A G that an event readies runs at once, or waits in the urgent queue, which is not shown.
+                    Some(_) if matches!(entry.cause, Cause::Timer | Cause::Device) => {}
                     Some(on) => self.put_next(on, g),
                 }
             }
@@ -104,9 +103,9 @@ impl Queues {
             }
             (EventKind::Preempt, Some(on), Some(g)) => {
                 self.processors[on].runs = None;
-                // A G whose slice is over goes to the global queue. The event `GlobalPut` records that. A G that is
-                // preempted in turn goes among the due timers.
-                if ![PreemptReason::Slice as u64, PreemptReason::InTurn as u64].contains(&entry.detail) {
+                // A G whose slice is over goes to the global queue or, if it is urgent, to the urgent queue. The next
+                // event records that.
+                if entry.detail != PreemptReason::Slice as u64 {
                     self.put_next(on, g);
                 }
             }
@@ -135,7 +134,7 @@ impl Queues {
                 self.remove(g);
                 self.put_local(on, g);
             }
-            (EventKind::TimerPut, _, Some(g)) => self.remove(g),
+            (EventKind::UrgentPut, _, Some(g)) => self.remove(g),
             (EventKind::LockThread, _, Some(g)) => self.is_locked[g] = true,
             (EventKind::UnlockThread, _, Some(g)) => self.is_locked[g] = false,
             (EventKind::Overflow, Some(on), _) => {

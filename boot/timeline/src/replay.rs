@@ -336,7 +336,6 @@ fn preemption(detail: u64) -> &'static str {
     match detail {
         detail if detail == PreemptReason::WorldStop as u64 => "is preempted: the world stops",
         detail if detail == PreemptReason::Timer as u64 => "is preempted: a timer is due",
-        detail if detail == PreemptReason::InTurn as u64 => "is preempted: another timer is due, too",
         detail if detail == PreemptReason::Device as u64 => "is preempted: a device is ready",
         _ => "is preempted: its slice is over",
     }

@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 /// A kind of step in a protocol. [`Points::point`] is called before each such step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Site {
-    /// An access to the local ring or `runnext`: storing, claiming or reading an element.
+    /// An access to the local ring, `runnext` or the urgent queue: storing, claiming or reading an element.
     RunQueue,
     /// An access to the number of spinning Ms, the number of idle Ps or the idle lists.
     Idle,

@@ -20,7 +20,6 @@ impl<Plat: Platform> Action<Plat> {
                 won.then(|| make_runnable(pinned, goroutine)).flatten()
             }
             Self::Fire(target, setting) => target.0.fire(pinned, setting, now),
-            Self::Resume(goroutine) => Some(goroutine),
         }
     }
 }

@@ -4,28 +4,25 @@
 //! |---|---|
 //! | was readied or spawned | `runnext`; the G that was there before goes to the tail of the ring |
 //! | was readied by the end of the G that it joins | as above; but if it would be picked next, no queue: it runs at once (unless the G that ends is in a bubble or a child of a scope) |
-//! | was waiting for a timer that a pick finds due | no queue: it runs at once |
-//! | was waiting for a device that a pick polls | the first one runs at once, the others go to the tail of the ring; but when the pick checks the global queue (step 2 in `pick`), `runnext`, like a G that was readied |
+//! | was readied by an event: its timer is due, its device is ready, or its blocking call has ended and there is no idle P | the tail of the urgent queue of a P (see `urgent`) |
 //! | yields | the tail of the ring, or, if the global queue has work, the tail of the global queue, so that the Gs of the global queue run first |
-//! | was preempted at the end of its slice | the tail of the global queue |
-//! | was displaced by the G of a timer or device, or stopped with the world | `runnext`; but if it had itself displaced another G, and now the G of a timer displaces it, back among the due timers, unless a timer of its own is still set |
-//! | returns from a blocking call and finds no P | the due timers of its old P or of another P, so that it displaces the G that runs there; the global queue if no P runs Gs, and on platforms without timer interrupts |
-//! | returns from another system call and finds no P | the tail of the global queue |
+//! | is preempted | at the end of the slice, the tail of the global queue, or, if it is urgent, the tail of the urgent queue; earlier, `runnext` |
 //! | is to go to the ring, but the ring is full | the tail of the global queue, with half of the ring |
-//! | was readied by an M without a P, by a thread that is not an M, or by an M of another scheduler | the global queue of its own scheduler |
+//! | was readied by an M without a P, by a thread that is not an M, or by an M of another scheduler | the tail of the global queue of its own scheduler |
+//! | returns from a system call and finds no P | the tail of the global queue (for a blocking call, only without timer interrupts or if no P runs Gs) |
 //! | is locked to its M | the list of locked Gs beside the global queue; but if it is readied while a P is idle, no queue: its M is assigned that P |
 //!
 //! After the G has been enqueued, an M is woken if a P is idle and no M spins (see `idle`). So the G does not wait
 //! while a P is idle.
 
 use crate::engine::sampling;
+use crate::engine::urgent::await_next;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::shared::Shared;
 use crate::entities::status::Status;
-use crate::entities::timers::Action;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
@@ -163,24 +160,17 @@ pub(crate) fn requeue_next<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'s
     put_next(machine, processor, goroutine);
 }
 
-/// Commit of a G that had itself displaced another G, and is now displaced by the G of a timer. The G goes back among
-/// the due timers, so that it alternates with the Gs of these timers. (If it went to `runnext`, it would push the G
-/// that it had displaced to the tail of the ring.)
-pub(crate) fn requeue_due<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
-    sampling::runnable_again(pinned.processor(), goroutine);
+/// Commit of an urgent G that has to give way because the slice is over. Puts the G back at the tail of the urgent queue, or on the list of locked
+/// Gs if it is locked.
+pub(crate) fn requeue_urgent<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
+    if goroutine.is_locked() {
+        return requeue_global(pinned, goroutine);
+    }
+    let processor = pinned.processor();
+    sampling::runnable_again(processor, goroutine);
     goroutine.set_status(Status::Runnable);
-    put_among_due_timers(pinned.processor(), goroutine);
-    pinned.machine().scheduler().submitted();
-}
-
-/// Puts a runnable G behind the Gs whose timers on `processor` are already due. The timer of the G is not armed, so
-/// this function can use that timer. The caller makes sure that an M notices the G.
-pub(crate) fn put_among_due_timers<Plat: Platform>(
-    processor: &'static Processor<Plat>,
-    goroutine: &'static Goroutine<Plat>,
-) {
-    debug_assert!(!goroutine.timer.is_armed(), "the timer of {goroutine:?} is still armed for a wait");
-    processor.timers.insert(Plat::now(), &goroutine.timer, Action::Resume(goroutine));
+    processor.put_urgent(goroutine);
+    await_next(pinned, processor, Plat::now());
 }
 
 impl<Plat: Platform> Scheduler<Plat> {

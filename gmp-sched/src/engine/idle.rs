@@ -2,7 +2,6 @@
 
 use crate::base::atomic::{Ordering, fence};
 use crate::base::points::Site;
-use crate::engine::due_timers::is_timer_due;
 use crate::entities::machine::{EndedMachine, Machine};
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
@@ -138,7 +137,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     fn is_queued_work_visible(&'static self) -> bool {
         self.global_length.load(Ordering::Relaxed) != 0
             || self.processors().iter().any(|processor| !processor.queue.is_empty())
-            || is_timer_due(self)
+            || self.is_urgent_work_visible()
     }
 }
 
@@ -235,7 +234,7 @@ impl<Plat: Platform> Machine<Plat> {
     /// Called if this M was assigned a P before it checked the queues a second time. Also called if this M saw work in
     /// that check, but was assigned a P before it could take an idle one. While this M was spinning, submitters relied
     /// on its search. So if there is work, wakes another M to search in its place. The queue of the assigned P is
-    /// checked, too, because this M may first run the G of a device or of a due timer, while the Gs of the queue wait.
+    /// checked, too, because this M may first run an urgent G, while the Gs of the queue wait.
     fn wake_if_work_is_visible(&'static self) {
         let scheduler = self.scheduler();
         if scheduler.is_queued_work_visible() {

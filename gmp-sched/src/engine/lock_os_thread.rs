@@ -22,7 +22,7 @@ use crate::base::error::OutOfResources;
 use crate::base::id::GoroutineId;
 use crate::base::points::Site;
 use crate::engine::current::CurrentProcessor;
-use crate::engine::due_timers::await_next;
+use crate::engine::urgent::await_next;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::{EndedMachine, Machine};
 use crate::entities::processor::Processor;

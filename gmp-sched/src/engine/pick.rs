@@ -4,15 +4,13 @@
 //!
 //! | step | source of the next G | Go: `findRunnable` (runtime/proc.go, go1.27) |
 //! |---|---|---|
-//! | 0 | devices that are ready, if this M has been idle since its last pick | `findRunnable` after `netpoll(delay)` |
-//! | 1 | the earliest due timer of this P, within the batch budget of `due_timers` | `pp.timers.check` |
-//! | 2 | every 61st tick, or when requested: poll the devices, then the first locked G or the first G of the global queue | `schedtick % 61` |
+//! | 1 | the urgent Gs of this P: those of due timers, ready devices and ended blocking calls (see `urgent`) | `pp.timers.check`; `netpoll` |
+//! | 2 | every 61st tick, or when requested: the first locked G or the first G of the global queue | `schedtick % 61` |
 //! | 3 | `runnext`, then the local ring | `runqget` |
 //! | 4 | a batch from the global queue | `globrunqgetbatch` |
-//! | 5 | devices that are ready | `netpoll(0)` |
-//! | 6 | the other Ps: half of a long ring and, in the last round, a due timer, a short ring and `runnext` (see `steal`); an M begins to spin only if the number of spinning Ms is less than half the number of busy Ps | `stealWork` |
-//! | 7 | the background G, if memory is to be given back (see `background`) | – |
-//! | 8 | none: release the P, check everything once more, park the M (see `idle`) | `stopm` |
+//! | 5 | the other Ps: half of a long ring and, in the last round, an urgent G, a short ring and `runnext` (see `steal`); an M begins to spin only if the number of spinning Ms is less than half the number of busy Ps | `stealWork` |
+//! | 6 | the background G, if memory is to be given back (see `background`) | – |
+//! | 7 | none: release the P, check everything once more, park the M (see `idle`) | `stopm` |
 //!
 //! - [`find_runnable`] takes all steps. It runs on g0 only.
 //! - [`pick_next`] takes step 3 alone, for a G that leaves: the switch then goes from G to G, without g0. One
@@ -22,42 +20,37 @@
 //! - [`would_pick_readied`] makes the checks of [`pick_next`] for a G that ends and has a joiner. If it returns `true`,
 //!   the P would pick the joiner next, and the ending G switches to the joiner at once. (A G in a bubble and the child of
 //!   a scope do not ask.)
-//! - [`pick_event`] takes steps 1 and 5, without the batch budget, for a wakeup preemption: the G of a timer or device
-//!   displaces a running G.
+//!
+//! `preempt` takes step 1 for a running G that an urgent one displaces.
 //!
 //! A slow pick, by g0, is requested
 //!
 //! | when | by |
 //! |---|---|
 //! | step 2 is due | [`Processor::begin_slow_pick`], which chooses the tick at which step 2 is due the next time |
-//! | step 2 was due, but the G of a timer or device ran first | [`find_runnable`] |
-//! | a timer is due, or due so soon that no interrupt is armed for it | the timer's interrupt handler (`preempt::tick`); `preempt`, when the timer displaces no G yet; `due_timers` |
-//! | a device is ready | the timer's interrupt handler (`preempt::tick`); `preempt`, when the device displaces no G yet |
+//! | step 2 was due, but an urgent G ran first | [`find_runnable`] |
+//! | an urgent G waits, or a timer is due so soon that no interrupt is armed for it | the timer's interrupt handler (`preempt::tick`); `preempt`, when the urgent G displaces no G yet; `urgent` |
 //! | the world is to stop | `stop_the_world` |
 //! | the G is locked to its M, which runs no other G | `lock_os_thread`; `yield_now`, when the locked G yields and continues |
 //! | a locked G is readied by an M with a P, and no P is idle | `lock_os_thread` |
 //! | a slice is over, where no interrupt preempts the G (threads) | sysmon, by a function of `slice`; the pick then takes step 2, too |
 //! | a trace is being taken: the slow pick records how each G leaves | `sampling` |
 //!
-//! Code of other files changes which G step 3 finds, but chooses none. It puts the G of `runnext` at the tail of the
-//! ring when that G must not inherit the slice: `slice` when a slice is over (`pass_slice_on`, `end_inherited_slice`,
-//! `begin_next_slice`), and `due_timers` when the batch budget is used up (`end_batch`). On platforms without timer
-//! interrupts, if a slice ends with an empty ring, `slice` first steals Gs into it. These functions are in the files
-//! that decide when a slice or a batch is over.
+//! Code of other files changes which G step 3 finds, but chooses none: when a slice is over, `slice` puts the G of
+//! `runnext` at the tail of the ring, so that it does not inherit the slice. On platforms without timer interrupts, if a
+//! slice ends with an empty ring, `slice` first steals Gs into it.
 
 use crate::base::atomic::Ordering;
-use crate::base::instant::Instant;
 use crate::base::run_queue::Slice;
 use crate::engine::background::take_background;
-use crate::engine::due_timers::{await_next, next_due, take_due};
 use crate::engine::enqueue::put_last;
-use crate::engine::park::make_runnable;
 use crate::engine::slice::{begin_next_slice, end_inherited_slice};
-use crate::engine::steal::{steal, steal_at_once, steal_due};
+use crate::engine::steal::{steal, steal_at_once, steal_urgent};
 use crate::engine::take_global::{check_global_queue, take_global_batch};
+use crate::engine::urgent::next_urgent;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
-use crate::entities::processor::{Processor, has_due_timer};
+use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
@@ -82,17 +75,16 @@ pub(crate) fn find_runnable<Plat: Platform>(
             machine.stop_for_world();
             continue;
         }
-        let event = poll_after_idleness(pinned, machine, processor).or_else(|| next_due(pinned, processor));
-        // The G of the event runs before the global queue is checked. So the check is requested again. Otherwise the
-        // next check would come only after 61 more ticks.
-        if event.is_some() && is_check_due {
+        let urgent = next_urgent(pinned, machine, processor);
+        // The urgent G runs before the global queue is checked. So the check is requested again. Otherwise the next
+        // check would come only after 61 more ticks.
+        if urgent.is_some() && is_check_due {
             processor.request_global_check();
         }
-        let found = event
-            .or_else(|| is_check_due.then(|| check_global_queue(pinned, scheduler, processor)).flatten())
+        let found = urgent
+            .or_else(|| is_check_due.then(|| check_global_queue(scheduler, processor)).flatten())
             .or_else(|| processor.pop_local())
             .or_else(|| take_global_batch(scheduler, processor))
-            .or_else(|| poll_devices(pinned, scheduler, processor))
             .or_else(|| try_start_spinning(scheduler, machine, processor).then(|| steal(pinned, processor)).flatten())
             .or_else(|| take_background(pinned, machine, processor));
         let Some(goroutine) = found else {
@@ -120,7 +112,7 @@ pub(crate) fn pick_next<Plat: Platform>(
         end_inherited_slice(pinned, processor);
         return None;
     }
-    if !Plat::TIMER_INTERRUPTS && has_due_timer(processor) {
+    if !Plat::TIMER_INTERRUPTS && processor.has_due_timer() {
         return None;
     }
     processor.pop_local()
@@ -132,20 +124,20 @@ pub(crate) fn pick_next<Plat: Platform>(
 #[inline(always)]
 pub(crate) fn would_pick_readied<Plat: Platform>(processor: &'static Processor<Plat>) -> bool {
     !processor.needs_slow_pick()
-        && (Plat::TIMER_INTERRUPTS || !has_due_timer(processor))
+        && (Plat::TIMER_INTERRUPTS || !processor.has_due_timer())
         && processor.queue.next().is_none()
 }
 
 /// Whether this P has nothing else to run than the G that yields, and there is no other reason to go to g0.
 pub(crate) fn has_nothing_else<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) -> bool {
     let scheduler = pinned.machine().scheduler();
-    processor.queue.is_empty() && !scheduler.has_shared_work() && !has_due_timer(processor) && !scheduler.is_stopping()
+    !processor.has_work() && !scheduler.has_shared_work() && !scheduler.is_stopping()
 }
 
-/// Step 6 for a yield: tries to steal a G from another P and puts it into the local ring. Returns whether it found
+/// Step 5 for a yield: tries to steal a G from another P and puts it into the local ring. Returns whether it found
 /// one.
 pub(crate) fn take_from_others<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) -> bool {
-    let found = steal_due(pinned, processor).or_else(|| steal_at_once(pinned, processor));
+    let found = steal_urgent(pinned, processor).or_else(|| steal_at_once(pinned, processor));
     if let Some(found) = found {
         put_last(pinned.machine().scheduler(), processor, found);
     }
@@ -159,7 +151,7 @@ pub(crate) fn take_from_others<Plat: Platform>(pinned: &Pinned<Plat>, processor:
 #[inline(always)]
 pub(crate) fn may_skip_pick<Plat: Platform>(machine: &Machine<Plat>, processor: &'static Processor<Plat>) -> bool {
     Plat::TIMER_INTERRUPTS
-        || !has_due_timer(processor) && (!processor.needs_slow_pick() || !must_pick(machine, processor))
+        || !processor.has_due_timer() && (!processor.needs_slow_pick() || !must_pick(machine, processor))
 }
 
 /// Whether g0 has to pick, given that a slow pick is requested and no timer is due. While a trace is taken, a slow pick
@@ -172,74 +164,6 @@ fn must_pick<Plat: Platform>(machine: &Machine<Plat>, processor: &'static Proces
         || processor.is_slice_over()
         || processor.is_global_check_due()
         || machine.scheduler().is_stopping()
-}
-
-/// Why a G displaces the running one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
-    /// The G was among the due timers of the P: its timer is due, or it was put there because it has returned from a
-    /// blocking call or was displaced before (see `put_among_due_timers`).
-    Timer,
-    /// The device that the G waits for is ready.
-    Device,
-}
-
-/// Returns a G whose timer is due. If there is none, returns a G whose device is ready, or `None` if there is no such G
-/// either.
-#[inline]
-pub(crate) fn pick_event<Plat: Platform>(
-    pinned: &Pinned<Plat>,
-    processor: &'static Processor<Plat>,
-    now: Instant,
-) -> Option<(&'static Goroutine<Plat>, Event)> {
-    if let Some(goroutine) = take_due(pinned, processor, now) {
-        return Some((goroutine, Event::Timer));
-    }
-    let scheduler = pinned.machine().scheduler();
-    poll_devices(pinned, scheduler, processor).map(|goroutine| (goroutine, Event::Device))
-}
-
-/// Step 0: if this M has been idle since its last pick, polls the devices before it takes other work, because the raise
-/// of a signal may have relied on this M (see `poll`). Returns a G whose device is ready, if there is one.
-#[inline(always)]
-fn poll_after_idleness<Plat: Platform>(
-    pinned: &Pinned<Plat>,
-    machine: &'static Machine<Plat>,
-    processor: &'static Processor<Plat>,
-) -> Option<&'static Goroutine<Plat>> {
-    if !machine.take_poll_duty() {
-        return None;
-    }
-    let goroutine = poll_devices(pinned, machine.scheduler(), processor)?;
-    if processor.timers.earliest() != Instant::NEVER {
-        await_next(pinned, processor, Plat::now());
-    }
-    Some(goroutine)
-}
-
-/// Steps 0 and 5: readies the Gs whose devices are ready. Returns the first of these Gs, if any, for the caller to run;
-/// so no other M has to be woken for it. The others go to the tail of the ring, in the order of the raises.
-#[inline(always)]
-fn poll_devices<Plat: Platform>(
-    pinned: &Pinned<Plat>,
-    scheduler: &'static Scheduler<Plat>,
-    processor: &'static Processor<Plat>,
-) -> Option<&'static Goroutine<Plat>> {
-    let mut first = None;
-    let mut has_more = false;
-    scheduler.poll_each(pinned, |goroutine| {
-        let Some(goroutine) = make_runnable(pinned, goroutine) else { return };
-        if first.is_none() {
-            first = Some(goroutine);
-        } else {
-            put_last(scheduler, processor, goroutine);
-            has_more = true;
-        }
-    });
-    if has_more {
-        scheduler.submitted();
-    }
-    first
 }
 
 impl<Plat: Platform> Processor<Plat> {

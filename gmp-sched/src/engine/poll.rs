@@ -2,9 +2,8 @@
 //! raised and for which a G waits. This file determines which M takes the signals from the list, and makes an M do so
 //! soon after a raise.
 //!
-//! An M that searches for work polls the list at the step at which Go calls `netpoll` without blocking: after the
-//! global queue, before stealing. An M that has been idle polls the list first of all. The list is also polled at each
-//! check of the global queue, every 61st tick, and when a G gives way (see `pick`).
+//! An M polls the list whenever g0 picks a G, and when a G gives way. The Gs go to the urgent queue of its P (see
+//! `urgent`). Go calls `netpoll` later in a pick, after it has found the local and the global queue empty.
 //!
 //! # No raise is lost
 //!
@@ -64,10 +63,8 @@ impl<Plat: Platform> SignalList<Plat> {
 }
 
 impl<Plat: Platform> Scheduler<Plat> {
-    /// Readies the Gs whose signals were raised, and enqueues them on the current P. Returns whether there were any.
-    /// Go: `netpoll(0)`.
-    #[doc(alias = "netpoll")]
-    #[inline]
+    /// Readies the Gs whose signals were raised, for a caller that is a G or a waker. Returns whether there were any.
+    /// These Gs go to `runnext`, as if the caller had readied them.
     pub(crate) fn poll(&'static self, pinned: &Pinned<Plat>) -> bool {
         let mut any = false;
         self.poll_each(pinned, |goroutine| {
@@ -77,7 +74,9 @@ impl<Plat: Platform> Scheduler<Plat> {
         any
     }
 
-    /// Calls `ready` for each G whose signal was raised, in the order of the raises. `ready` must ready the G.
+    /// Calls `ready` for each G whose signal was raised, in the order of the raises. `ready` must ready the G. Go:
+    /// `netpoll(0)`.
+    #[doc(alias = "netpoll")]
     #[inline(always)]
     pub(crate) fn poll_each(&'static self, pinned: &Pinned<Plat>, mut ready: impl FnMut(&'static Goroutine<Plat>)) {
         if !self.signals.is_ready() {

@@ -9,14 +9,11 @@
 //!
 //! # Displacement (wakeup preemption)
 //!
-//! A G whose timer is due does not wait for the slice to end: it displaces the running G, if the platform has timer
-//! interrupts. So does a G whose device is ready, and a G that returns from a blocking call and finds no P (see
-//! `syscall`). The displaced G goes to
-//! `runnext`, so it usually runs next, and the two Gs share the slice. After a displacement, and after a batch of due
-//! timers, the P runs undisturbed for a while ([`Platform::undisturbed`]). So the number of displacements in a slice is
-//! bounded, and each G makes progress. (The beginning of a slice does not start an undisturbed time. Otherwise a timer
-//! that is due just after the beginning would be late although nothing was displaced.) `due_timers` describes what
-//! happens during the undisturbed time, and what happens to many timers that are due at once.
+//! An urgent G, which an event has readied (see `urgent`), does not wait for the slice to end: it displaces the running
+//! G, if the platform has timer interrupts. The displaced G goes to `runnext`, so it usually runs next, and the two Gs
+//! share the slice. After a displacement, the P runs undisturbed for a while ([`Platform::undisturbed`]). So the number of displacements in a
+//! slice is bounded, and each G makes progress. (The beginning of a slice does not start an undisturbed time. Otherwise
+//! a G whose timer is due just after the beginning would be late although nothing was displaced.)
 //!
 //! ```
 //! use gmp_sched::native::{self, Native};
@@ -35,15 +32,15 @@
 //! assert_eq!(preemptions, 1);
 //! ```
 
+use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::base::under_loom::IS_MODEL;
 use crate::engine::current::{CurrentGoroutine, refuse};
-use crate::engine::due_timers::await_next;
-use crate::engine::enqueue::{requeue_due, requeue_global, requeue_next};
-use crate::engine::pick::{Event, pick_event};
+use crate::engine::enqueue::{requeue_global, requeue_next, requeue_urgent};
 use crate::engine::switch::leave;
+use crate::engine::urgent::{await_next, take_first};
 use crate::entities::machine::Machine;
-use crate::entities::processor::{Processor, has_due_timer};
+use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
@@ -65,20 +62,19 @@ pub fn tick<Plat: Platform>(machine: Option<&Machine<Plat>>) -> NextTick {
     // begins in the future would not end.
     let now = Plat::now();
     let next_slice = now + Plat::slice();
-    let running = machine.and_then(Machine::current_goroutine);
     let Some(processor) = machine.and_then(Machine::processor) else {
         // There is nothing to preempt. But the slice of a G in a system call continues. If that slice is over, the G
         // gives way when the call ends.
         if let Some(left) = machine.and_then(Machine::processor_of_slice) {
-            left.check_slice(now, running);
+            left.check_slice(now);
         }
         return NextTick { at: next_slice, gives_way: false };
     };
-    processor.check_slice(now, running);
+    processor.check_slice(now);
     let is_ready = machine.is_some_and(|machine| machine.scheduler().signals.is_ready());
     let earliest = processor.timers.earliest();
     let has_to = processor.is_slice_over() || machine.is_some_and(|machine| machine.scheduler().is_stopping());
-    if earliest > now && !is_ready {
+    if earliest > now && !is_ready && processor.urgent.is_empty() {
         return NextTick { at: earliest.min(next_slice), gives_way: has_to };
     }
     processor.request_slow_pick();
@@ -120,18 +116,19 @@ pub fn request<Plat: Platform>(machine: &'static Machine<Plat>) {
 pub fn must_give_way<Plat: Platform>(machine: &Machine<Plat>) -> bool {
     let scheduler = machine.scheduler();
     machine.processor().is_some_and(|processor| {
-        gives_way_to_others(scheduler, processor) || scheduler.is_stopping() || has_due_timer(processor)
+        processor.is_slice_over() || scheduler.is_stopping() || has_urgent_work(scheduler, processor)
     })
 }
 
-/// Whether the G that runs on `processor` has to call [`give_way`] because its slice is over or a device is ready.
+/// Whether the G that returns from a system call to `processor` has to call [`give_way`] because its slice is over or an
+/// urgent G waits. Does not read the clock: the interrupt that notices the next timer is armed.
 #[inline(always)]
 pub(crate) fn gives_way_to_others<Plat: Platform>(scheduler: &Scheduler<Plat>, processor: &Processor<Plat>) -> bool {
-    processor.is_slice_over() || scheduler.signals.is_ready()
+    processor.is_slice_over() || scheduler.signals.is_ready() || !processor.urgent.is_empty()
 }
 
-/// Lets the calling G give way if the world is to stop or the slice of the G is over. Also lets it give way if another
-/// G, whose timer is due or whose device is ready, may displace it.
+/// Lets the calling G give way if the world is to stop or the slice of the G is over. Also lets it give way if an urgent
+/// G may displace it.
 ///
 /// There are three callers. The platform calls this where it interrupted a G in user code, after it has saved all
 /// registers of the G on the G's stack. The platform also calls this at the end of a pinned section during which a
@@ -161,7 +158,7 @@ pub fn give_way<Plat: Platform>(pinned: Pinned<Plat>) -> Pinned<Plat> {
     if processor.is_slice_over() {
         return preempt(caller);
     }
-    displace_for_events(caller)
+    displace_for_urgent(caller)
 }
 
 /// Called at the beginning of each operation that may wait. On platforms without timer interrupts, lets the calling G
@@ -190,14 +187,16 @@ fn give_way_before_wait<Plat: Platform>() {
 }
 
 /// Called when the slice is over. The calling G goes to the tail of the global queue or, if it is locked, to the list
-/// of locked Gs. Go: `gopreempt_m`.
+/// of locked Gs. If it is urgent, it goes to the tail of the urgent queue: the slice was that of other Gs. Go:
+/// `gopreempt_m`.
 #[doc(alias = "gopreempt_m")]
 fn preempt<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
+    let is_urgent = me.is_urgent(Plat::now());
     processor.counters.preemptions.add(1);
     processor.tracer.note::<Plat>(EventKind::Preempt, Some(me.id()), PreemptReason::Slice as u64);
-    processor.pass_slice_on(machine.scheduler());
-    leave(pinned, machine, me, None, requeue_global)
+    processor.pass_slice_on(machine.scheduler(), is_urgent);
+    leave(pinned, machine, me, None, if is_urgent { requeue_urgent } else { requeue_global })
 }
 
 /// Called when the world is to stop. The calling G goes to `runnext` of its P, or, if it is locked, to the list of
@@ -209,21 +208,17 @@ fn stop_here<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
     leave(pinned, machine, me, None, requeue_next)
 }
 
-/// Wakeup preemption. If a timer is due or a device is ready, and the calling G has run undisturbed for long enough,
-/// the G of the timer or device runs first. After that G, the calling G usually runs next, in the rest of its slice. If
-/// the calling G has not run undisturbed for long enough, nothing displaces it; the next pick is a slow one.
-fn displace_for_events<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
+/// Wakeup preemption. If there is an urgent G, and the calling G has run undisturbed for long enough, the urgent G runs
+/// first. After that G, the calling G usually runs next, in the rest of its slice. If the calling G has not run
+/// undisturbed for long enough, nothing displaces it; the next pick is a slow one.
+fn displace_for_urgent<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
-    let (is_ready, earliest) = (machine.scheduler().signals.is_ready(), processor.timers.earliest());
-    if earliest == Instant::NEVER && !is_ready {
+    let scheduler = machine.scheduler();
+    if !has_urgent_work(scheduler, processor) {
+        // If a timer is set and not due yet, the interrupt that will notice it is armed already.
         return pinned;
     }
     let now = Plat::now();
-    if earliest > now && !is_ready {
-        // No timer is due yet. If the platform has timer interrupts, the interrupt that will notice the earliest timer
-        // is armed already.
-        return pinned;
-    }
     if processor.undisturbed_until() > now {
         processor.request_slow_pick();
         Plat::arm_timer(&pinned, processor, processor.undisturbed_until());
@@ -232,33 +227,37 @@ fn displace_for_events<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned
     if me.is_locked() {
         return displace_locked(CurrentGoroutine { pinned, machine, processor, me });
     }
-    let picked = pick_event(&pinned, processor, now);
+    let reason = reason_to_displace(scheduler);
+    let next = take_first(&pinned, scheduler, processor, now);
     await_next(&pinned, processor, now);
-    let Some((next, event)) = picked else { return pinned };
+    let Some(next) = next else { return pinned };
+    processor.slice.undisturbed_since.store(now.as_nanos(), Ordering::Relaxed);
+    if !me.is_urgent(now) {
+        processor.begin_urgent_time(now);
+    }
     processor.counters.displacements.add(1);
-    let is_own_slice = processor.slice.displace(me, processor.tick(), now);
-    // The displaced G may itself have displaced another G. If it now gives way to a due timer, its own timer is armed
-    // again, so that it runs in the order of the times of the due timers. The displaced G goes to `runnext` instead if
-    // it gives way to a device, or if its timer is still armed for an earlier wait that ended before the deadline.
-    let is_in_turn = !is_own_slice && event == Event::Timer && !me.timer.is_armed();
-    let reason = match event {
-        Event::Timer if is_in_turn => PreemptReason::InTurn,
-        Event::Timer => PreemptReason::Timer,
-        Event::Device => PreemptReason::Device,
-    };
     processor.tracer.note::<Plat>(EventKind::Preempt, Some(me.id()), reason as u64);
-    leave(pinned, machine, me, Some(next), if is_in_turn { requeue_due } else { requeue_next })
+    leave(pinned, machine, me, Some(next), requeue_next)
 }
 
-/// Called when a timer is due or a device is ready, and the calling G is locked to its M. This M runs no other G, so g0
-/// hands the P to another M, which picks the G of the timer or device. (Deciding about the reason here, and not in the
-/// caller, saves 38 instructions for a G that is not locked.)
+/// What the trace gives as the reason of a displacement.
+fn reason_to_displace<Plat: Platform>(scheduler: &Scheduler<Plat>) -> PreemptReason {
+    if scheduler.signals.is_ready() { PreemptReason::Device } else { PreemptReason::Timer }
+}
+
+/// Whether an urgent G waits for `processor`, a timer of `processor` is due, or a device is ready.
+#[inline(always)]
+fn has_urgent_work<Plat: Platform>(scheduler: &Scheduler<Plat>, processor: &Processor<Plat>) -> bool {
+    scheduler.signals.is_ready() || processor.has_urgent_work()
+}
+
+/// Called when an urgent G is to displace the calling G, which is locked to its M. This M runs no other G, so g0 hands
+/// the P to another M, which picks the urgent G.
 #[cold]
 #[inline(never)]
 fn displace_locked<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
-    let is_ready = machine.scheduler().signals.is_ready();
-    let reason = if is_ready { PreemptReason::Device } else { PreemptReason::Timer };
+    let reason = reason_to_displace(machine.scheduler());
     processor.tracer.note::<Plat>(EventKind::Preempt, Some(me.id()), reason as u64);
     leave(pinned, machine, me, None, requeue_global)
 }

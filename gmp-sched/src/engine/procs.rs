@@ -178,7 +178,8 @@ impl<Plat: Platform> Scheduler<Plat> {
     ) {
         shared.forget_caller(processor);
         processor.status.set(ProcessorStatus::Dead);
-        let runnable = iter::from_fn(|| processor.queue.pop(true).map(|(goroutine, _)| goroutine));
+        let urgent = iter::from_fn(|| processor.urgent.pop_front());
+        let runnable = urgent.chain(iter::from_fn(|| processor.queue.pop(true).map(|(goroutine, _)| goroutine)));
         self.put_global_first(shared, runnable);
         // The world is stopped, so no M holds the P, and this M may write on its track.
         processor.tracer.note::<Plat>(EventKind::Retire, None, 0);

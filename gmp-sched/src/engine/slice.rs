@@ -10,10 +10,9 @@
 //! again just before the measured slice is over, and ends the slice only when it runs the next time. An idle CPU has no
 //! timer tick.
 //!
-//! If a G shares a slice, because it was in `runnext` or has displaced another G, the slice may be prolonged, once in
-//! each tick of the P. When the slice ends again, the G in `runnext` goes to the tail of the ring. A prolongation adds
-//! at most two slice lengths, because its measured time begins at once. So a tick of the P lasts at most five slice
-//! lengths (three plus two) while other Gs wait; `sim::slices` checks this bound.
+//! A slice belongs to the P. It begins with a G from the ring, from the global queue or from another P. Gs from
+//! `runnext` and from the urgent queue continue it. When the slice is over, the running G goes to the tail of the global
+//! queue, and the G in `runnext` to the tail of the ring. `sim::slices` checks how long the Gs there wait.
 //!
 //! A slice continues during a system call. If the slice ends during the call, the G gives way when the call ends,
 //! unless sysmon has taken the P before. Where there are no timer interrupts ([`Platform::TIMER_INTERRUPTS`]), sysmon
@@ -25,29 +24,21 @@ use crate::base::instant::Instant;
 use crate::engine::enqueue::{put_last, put_next_last};
 use crate::engine::steal::steal_at_once;
 use crate::entities::current_slice::NONE;
-use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
 impl<Plat: Platform> Processor<Plat> {
-    /// Ends the current slice if it has lasted too long. `running` is the G that runs in that slice, if known.
-    pub(crate) fn check_slice(&self, now: Instant, running: Option<&'static Goroutine<Plat>>) {
+    /// Ends the current slice if it has lasted too long.
+    pub(crate) fn check_slice(&self, now: Instant) {
         self.set_clock(now);
         self.sampler.advance();
         let (slice, tick) = (&self.slice, self.tick());
         if slice.seen.load(Ordering::Relaxed) != tick {
             slice.begin(tick, now);
         } else if now - Instant::from_nanos(slice.since.load(Ordering::Relaxed)) >= Plat::slice() {
-            let undisturbed_since = Instant::from_nanos(slice.undisturbed_since.load(Ordering::Relaxed));
-            // If the running G displaced another G less than a slice ago, the slice may be prolonged once, so that
-            // the time of the running G counts from the displacement.
-            let has_just_begun =
-                running.is_some_and(|running| slice.is_of_another(running)) && now - undisturbed_since < Plat::slice();
-            if !(has_just_begun && slice.prolong(tick, undisturbed_since)) {
-                self.end_slice();
-            }
+            self.end_slice();
         }
     }
 
@@ -61,47 +52,16 @@ impl<Plat: Platform> Processor<Plat> {
         }
     }
 
-    /// Clears the mark that the current slice is over.
-    pub(crate) fn forget_slice(&self) {
-        self.slice.ends.store(NONE, Ordering::Relaxed);
-    }
-
-    /// Records that a G whose timer was due is to run. This G shares the current slice if a displaced G is to
-    /// continue that slice. Otherwise it begins a slice of its own.
-    pub(crate) fn begin_due(&self) {
-        let is_shared = self.slice.seen.load(Ordering::Relaxed) == self.tick()
-            && self.slice.owner.load(Ordering::Relaxed).is_some();
-        if !is_shared {
-            self.advance_tick();
-            self.slice.of_due.store(self.tick(), Ordering::Relaxed);
+    /// Called when the slice is over and the running G has to give way: begins the next slice. If the running G is
+    /// urgent, another G runs first, if one waits.
+    pub(crate) fn pass_slice_on(&'static self, scheduler: &'static Scheduler<Plat>, is_urgent: bool) {
+        put_next_last(scheduler, self);
+        // The new tick also clears the mark that the slice is over.
+        self.advance_tick();
+        self.slice.begin(self.tick(), Plat::now());
+        if is_urgent {
+            self.use_up_urgent_time();
         }
-        self.due_batch_tick.store(self.tick(), Ordering::Relaxed);
-    }
-
-    /// Whether `goroutine` was displaced and is to continue the current slice. `false` if this slice began with a G
-    /// whose timer was due.
-    pub(crate) fn is_displaced(&self, goroutine: &'static Goroutine<Plat>) -> bool {
-        let (slice, tick) = (&self.slice, self.tick());
-        slice.seen.load(Ordering::Relaxed) == tick
-            && slice.of_due.load(Ordering::Relaxed) != tick
-            && slice.owner.load(Ordering::Relaxed).is_some_and(|owner| core::ptr::eq(owner, goroutine))
-    }
-
-    /// Called when the running G has used up the slice. The G in `runnext` runs in a prolongation of the slice if the
-    /// slice has not been prolonged before. Otherwise that G goes to the tail of the ring, and the first G of the ring
-    /// begins the next slice.
-    pub(crate) fn pass_slice_on(&'static self, scheduler: &'static Scheduler<Plat>) {
-        let (tick, now) = (self.tick(), Plat::now());
-        if self.queue.next().is_some() && self.slice.prolong(tick, now) {
-            self.slice.owner.store(None, Ordering::Relaxed);
-        } else {
-            put_next_last(scheduler, self);
-            // The next pick from a queue advances the tick.
-            self.slice.begin(tick + 1, now);
-        }
-        // The mark that the slice is over is cleared last, because the timer's interrupt handler may set it again until
-        // the code above has changed the slice.
-        self.forget_slice();
     }
 
     /// Returns the time until which no other G may displace the running G.
@@ -141,7 +101,7 @@ pub(crate) fn begin_next_slice<Plat: Platform>(pinned: &Pinned<Plat>, processor:
         if processor.queue.next().is_some() {
             put_runnext_last(pinned, processor);
         }
-        processor.forget_slice();
+        processor.slice.ends.store(NONE, Ordering::Relaxed);
         processor.request_global_check();
     }
 }

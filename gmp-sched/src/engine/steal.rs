@@ -4,14 +4,13 @@
 //! This file decides from whom Gs are stolen, when, and how many at once.
 //! [`RunQueue::steal_into`](crate::base::run_queue::RunQueue::steal_into) puts all stolen Gs except the last one into
 //! the thief's own ring, and returns the last one. The G that [`steal`] returns to `pick` runs at once. The callers of
-//! [`steal_at_once`] and [`steal_due`] have another G to run, so they put the returned G at the tail of the ring, too.
+//! [`steal_at_once`] and [`steal_urgent`] have another G to run, so they put the returned G at the tail of the ring, too.
 
 use core::time::Duration;
 
-use crate::base::instant::Instant;
-use crate::engine::due_timers::take_due;
+use crate::engine::urgent::take_urgent;
 use crate::entities::goroutine::Goroutine;
-use crate::entities::processor::{Processor, has_due_timer};
+use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::PROCESSOR_LIMIT;
 use crate::platform::{Pinned, Platform};
@@ -39,7 +38,7 @@ fn share_of_long(length: u32) -> u32 {
 }
 
 /// Tries to steal from the other Ps: takes Gs from their long rings, and in the last round also from short rings and
-/// `runnext`, and Gs of due timers. Returns a G for the caller to run, or `None` if nothing was found. Go: `stealWork`.
+/// `runnext`, and urgent Gs. Returns a G for the caller to run, or `None` if nothing was found. Go: `stealWork`.
 #[doc(alias = "stealWork")]
 pub(crate) fn steal<Plat: Platform>(
     pinned: &Pinned<Plat>,
@@ -66,7 +65,7 @@ pub(crate) fn steal<Plat: Platform>(
 }
 
 /// Like [`steal`], for a caller that has something else to run if nothing is found. Makes one round, without waiting,
-/// and does not check the timers of the victims. Takes the G in `runnext` of a victim only if the victim's slice is
+/// and takes no urgent G. Takes the G in `runnext` of a victim only if the victim's slice is
 /// over. While the slice is not over, that G is likely to run soon on the victim, in the rest of the slice.
 pub(crate) fn steal_at_once<Plat: Platform>(
     pinned: &Pinned<Plat>,
@@ -86,17 +85,15 @@ pub(crate) fn steal_at_once<Plat: Platform>(
     Some(found)
 }
 
-/// Returns a G whose timer is due on another P, if there is one. Without this function, the timer could fire late,
-/// because the G that runs on that P may not leave for a long time.
-pub(crate) fn steal_due<Plat: Platform>(
+/// Returns an urgent G of any P, if there is one. Without this function, that G could run late, because the G that runs
+/// on its P may not leave for a long time.
+pub(crate) fn steal_urgent<Plat: Platform>(
     pinned: &Pinned<Plat>,
     processor: &'static Processor<Plat>,
 ) -> Option<&'static Goroutine<Plat>> {
-    let processors = pinned.machine().scheduler().processors();
-    let late = processors.iter().filter(|victim| has_due_timer(victim));
-    let due = late.filter_map(|victim| take_due(pinned, victim, Plat::now())).next()?;
-    processor.begin_due();
-    Some(due)
+    let found = pinned.machine().scheduler().processors().iter().find_map(|victim| take_urgent(pinned, victim))?;
+    processor.advance_tick();
+    Some(found)
 }
 
 fn steal_from<Plat: Platform>(
@@ -105,12 +102,9 @@ fn steal_from<Plat: Platform>(
     victim: &'static Processor<Plat>,
     last: bool,
 ) -> Option<&'static Goroutine<Plat>> {
-    if last && victim.timers.earliest() != Instant::NEVER {
-        let due = take_due(pinned, victim, Plat::now());
-        if due.is_some() {
-            processor.begin_due();
-            return due;
-        }
+    if last && let Some(urgent) = take_urgent(pinned, victim) {
+        processor.advance_tick();
+        return Some(urgent);
     }
     if victim.status() == ProcessorStatus::Idle {
         return None;

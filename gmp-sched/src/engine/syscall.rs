@@ -10,10 +10,9 @@
 //!
 //! On return the G takes its old P back if no other M took it, or else an idle P. If no P is idle, the G goes to the
 //! global queue and its M to the idle list. But a G that returns from a blocking call does not wait for the end of a
-//! slice: it displaces the G that runs on its old P, or on another P. It is put among the due timers of that P, so it
-//! runs as early as a G whose timer is due. `due_timers` and `preempt` say how the other Gs get their share. (If the
-//! platform has no timer interrupts, or if the G is locked to its M, the G goes to the global queue instead.) Outside
-//! of system calls, an M without a P never runs user code.
+//! slice: it goes to the urgent queue of its old P or of another P, and displaces the G that runs there (see `urgent`).
+//! (If the platform has no timer interrupts, or if the G is locked to its M, the G goes to the global queue instead.)
+//! Outside of system calls, an M without a P never runs user code.
 //!
 //! The slice continues during a call. If the slice ends during the call, sysmon takes the P away, or the G gives way on
 //! return. So Gs that make short calls one after the other run no longer than other Gs.

@@ -6,7 +6,6 @@
 use crate::base::atomic::{Ordering, fence};
 use crate::base::instant::Instant;
 use crate::base::points::Site;
-use crate::engine::enqueue::put_among_due_timers;
 use crate::engine::sampling;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
@@ -67,8 +66,8 @@ pub(crate) fn requeue_to_displace<Plat: Platform>(pinned: &Pinned<Plat>, gorouti
     requeue(pinned, goroutine, displace);
 }
 
-/// Makes `goroutine` runnable, and puts it among the due timers of the P that `displace` returns, or on the global
-/// queue if `displace` returns `None`. This M, which had no P, becomes idle unless it gets its old P back; if the G is
+/// Makes `goroutine` runnable, and puts it into the urgent queue of the P that `displace` returns, or on the global queue
+/// if `displace` returns `None`. This M, which had no P, becomes idle unless it gets its old P back; if the G is
 /// locked to it, it waits for a P to run the G. Runs on g0.
 pub(crate) fn requeue<Plat: Platform>(
     pinned: &Pinned<Plat>,
@@ -102,8 +101,9 @@ pub(crate) fn requeue<Plat: Platform>(
         let displaced = displace(machine);
         match displaced {
             Some(processor) => {
-                scheduler.note_outside(EventKind::TimerPut, goroutine, processor.id().get().into());
-                put_among_due_timers(processor, goroutine);
+                goroutine.set_urgent_until(Plat::now() + Plat::slice());
+                scheduler.note_outside(EventKind::UrgentPut, goroutine, processor.id().get().into());
+                processor.urgent.push_back(goroutine);
             }
             None => scheduler.put_global_outside(&mut shared, goroutine),
         }
@@ -125,8 +125,8 @@ pub(crate) fn requeue<Plat: Platform>(
 /// use, or else another P. Returns `None` if `goroutine` is locked to its M, if the M has got its P back after all, or
 /// if no P is in use by an M outside of a system call.
 ///
-/// The caller holds the scheduler lock, so the P does not become idle before the G is among its timers. If the P
-/// becomes idle after that, its M sees the timer when it checks for work a second time.
+/// The caller holds the scheduler lock, so the P does not become idle before the G is in its urgent queue. If the P
+/// becomes idle after that, its M sees the G when it checks for work a second time.
 pub(crate) fn processor_to_displace<Plat: Platform>(
     machine: &'static Machine<Plat>,
     goroutine: &Goroutine<Plat>,
@@ -158,8 +158,6 @@ impl<Plat: Platform> Machine<Plat> {
         shared.blocked_machines -= 1;
         self.scheduler().note_surplus(&shared);
         processor.set_holder(self);
-        // A new slice begins, because the last slice on this P may have been over when the P became idle.
-        processor.advance_tick();
         Some(processor)
     }
 }

@@ -64,7 +64,7 @@ impl<Plat: Platform> Sysmon<Plat> {
                 ProcessorStatus::Running => check_running(self.scheduler, processor, now),
                 ProcessorStatus::Syscall => {
                     if !Plat::TIMER_INTERRUPTS {
-                        processor.check_slice(now, None);
+                        processor.check_slice(now);
                     }
                     retaken |= check_syscall(self.scheduler, processor, now);
                 }
@@ -100,7 +100,7 @@ fn check_running<Plat: Platform>(
     if Plat::TIMER_INTERRUPTS {
         return;
     }
-    processor.check_slice(now, None);
+    processor.check_slice(now);
     if let Some(machine) = scheduler.holder_of(processor).filter(|machine| preempt::must_give_way(machine)) {
         Plat::request_preemption(machine);
     }

@@ -5,17 +5,14 @@ use crate::base::run_queue::RING_CAPACITY;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
-use crate::platform::{Pinned, Platform};
+use crate::platform::Platform;
 use crate::record::trace::EventKind;
 
-/// Step 2: polls the devices, then takes the first runnable locked G or, if there is none, the first G of the global
-/// queue.
+/// Step 2: takes the first runnable locked G or, if there is none, the first G of the global queue.
 pub(crate) fn check_global_queue<Plat: Platform>(
-    pinned: &Pinned<Plat>,
     scheduler: &'static Scheduler<Plat>,
     processor: &'static Processor<Plat>,
 ) -> Option<&'static Goroutine<Plat>> {
-    scheduler.poll(pinned);
     if scheduler.global_length.load(Ordering::Relaxed) == 0 {
         return None;
     }

@@ -21,6 +21,7 @@ pub(crate) mod shared;
 pub(crate) mod signal;
 pub(crate) mod status;
 pub(crate) mod timers;
+pub(crate) mod urgent_queue;
 pub(crate) mod wait_reason;
 pub(crate) mod waiter;
 pub(crate) mod world_stop;

@@ -21,6 +21,7 @@ use crate::entities::processor_status::StatusWord;
 use crate::entities::sampler::Extent;
 use crate::entities::sampler::Sampler;
 use crate::entities::timers::Timers;
+use crate::entities::urgent_queue::UrgentQueue;
 use crate::platform::Platform;
 use crate::record::counters::{Counters, Counts};
 use crate::record::latency::{Latencies, LatencyCounter};
@@ -56,17 +57,19 @@ pub struct Processor<Plat: Platform> {
     /// When the tick reaches this value, the next pick is a slow one. The value is that of `global_tick`, or a lower
     /// one if a slow pick was requested. Interrupt handlers may lower this value, too.
     slow_pick_tick: AtomicU64,
-    /// When the batch budget for the Gs of due timers is used up, in nanoseconds; see `due_timers`.
-    pub(crate) due_batch_until: AtomicU64,
-    /// The tick at which the last G of the current batch of due timers was picked. If this is not the current tick, the
-    /// P has picked another G since.
-    pub(crate) due_batch_tick: AtomicU64,
+    /// The Gs that an event has readied. Other Ms may append Gs and take them.
+    pub(crate) urgent: UrgentQueue<Plat>,
+    /// Until when the Gs of the urgent queue may run one after the other, in nanoseconds; see `urgent`.
+    pub(crate) urgent_until: AtomicU64,
+    /// The tick at which a G of the urgent queue was last picked. If this is not the current tick, the P has picked
+    /// another G since.
+    pub(crate) urgent_tick: AtomicU64,
     /// Number of system calls entered. Read by sysmon. Go: `syscalltick`.
     pub(crate) syscall_tick: AtomicU32,
     /// The timers of this P. Other Ms may read and run them.
     pub(crate) timers: Timers<Plat>,
     /// The state of the current slice. Used by the timer's interrupt handler of the CPU that runs the P, or by sysmon.
-    pub(crate) slice: CurrentSlice<Goroutine<Plat>>,
+    pub(crate) slice: CurrentSlice,
     /// The state of the current system call. Used by sysmon.
     pub(crate) call: CurrentCall,
     /// The free slots of this P.
@@ -101,8 +104,9 @@ impl<Plat: Platform> Processor<Plat> {
             tick: AtomicU64::new(0),
             global_tick: AtomicU64::new(GLOBAL_QUEUE_INTERVAL),
             slow_pick_tick: AtomicU64::new(GLOBAL_QUEUE_INTERVAL),
-            due_batch_until: AtomicU64::new(0),
-            due_batch_tick: AtomicU64::new(0),
+            urgent: UrgentQueue::new(),
+            urgent_until: AtomicU64::new(0),
+            urgent_tick: AtomicU64::new(0),
             syscall_tick: AtomicU32::new(0),
             timers: Timers::new().unwrap_or_else(|error| panic!("cannot make a P: {error}")),
             slice: CurrentSlice::new(),
@@ -284,9 +288,9 @@ impl<Plat: Platform> Processor<Plat> {
         self.global_tick.store(GLOBAL_QUEUE_INTERVAL, Ordering::Relaxed);
         self.slow_pick_tick.store(GLOBAL_QUEUE_INTERVAL, Ordering::Relaxed);
         self.tick.store(0, Ordering::Relaxed);
-        self.due_batch_tick.store(0, Ordering::Relaxed);
+        self.urgent_tick.store(0, Ordering::Relaxed);
         self.syscall_tick.store(0, Ordering::Relaxed);
-        self.due_batch_until.store(0, Ordering::Relaxed);
+        self.urgent_until.store(0, Ordering::Relaxed);
         self.next_id.store(0, Ordering::Relaxed);
         self.slice.renew();
         self.call.renew();
@@ -309,15 +313,21 @@ impl<Plat: Platform> Processor<Plat> {
 
     /// Whether the P has a G to run or a due timer. A caller on another M may get an outdated answer.
     pub(crate) fn has_work(&self) -> bool {
-        !self.queue.is_empty() || has_due_timer(self)
+        !self.queue.is_empty() || self.has_urgent_work()
     }
-}
 
-/// Whether a timer of `processor` is due. Reads the clock only if a timer is armed.
-#[inline(always)]
-pub(crate) fn has_due_timer<Plat: Platform>(processor: &Processor<Plat>) -> bool {
-    let earliest = processor.timers.earliest();
-    earliest != Instant::NEVER && earliest <= Plat::now()
+    /// Whether the P has a G in its urgent queue or a due timer. A caller on another M may get an outdated answer.
+    #[inline(always)]
+    pub(crate) fn has_urgent_work(&self) -> bool {
+        !self.urgent.is_empty() || self.has_due_timer()
+    }
+
+    /// Whether a timer of the P is due. Reads the clock only if a timer is armed.
+    #[inline(always)]
+    pub(crate) fn has_due_timer(&self) -> bool {
+        let earliest = self.timers.earliest();
+        earliest != Instant::NEVER && earliest <= Plat::now()
+    }
 }
 
 /// Number of ids for Gs that a P takes from the scheduler at once. The first id of each batch is a multiple of this

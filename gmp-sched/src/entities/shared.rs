@@ -96,10 +96,11 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.idle_processors.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes a P from the idle list, if there is one. Go: `pidleget`.
+    /// Takes a P from the idle list, if there is one. The next G of this P begins a slice of its own. Go: `pidleget`.
     pub(crate) fn take_idle_processor(&self, shared: &mut Shared<Plat>) -> Option<&'static Processor<Plat>> {
         let processor = shared.idle_processors.pop_front()?;
         processor.status.set(ProcessorStatus::Running);
+        processor.advance_tick();
         self.idle_processors.fetch_sub(1, Ordering::Relaxed);
         Some(processor)
     }

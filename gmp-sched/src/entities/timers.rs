@@ -85,9 +85,6 @@ pub(crate) enum Action<Plat: Platform> {
     Wake(&'static Goroutine<Plat>, WaitGeneration),
     /// Fire a timer of a program, unless it has been set again or stopped since.
     Fire(&'static FireTarget<Plat>, u64),
-    /// Run a runnable G that was put among the due timers. There are two kinds of such Gs: those that had displaced
-    /// another G and were then displaced by the G of a timer, and those that have returned from a call that blocks.
-    Resume(&'static Goroutine<Plat>),
 }
 
 impl<Plat: Platform> Clone for Action<Plat> {
@@ -124,19 +121,15 @@ pub(crate) struct FireTarget<Plat: Platform>(pub(crate) &'static dyn Fire<Plat>)
 
 /// An [`Action`] in atomics, written and read under the lock of the timers.
 struct StoredAction<Plat: Platform> {
-    /// The G of [`Action::Wake`] or [`Action::Resume`].
+    /// The G of [`Action::Wake`].
     goroutine: AtomicRef<Goroutine<Plat>>,
     /// The target of [`Action::Fire`].
     slot: AtomicRef<FireTarget<Plat>>,
-    /// The second field of [`Action::Wake`] (a wait generation) or of [`Action::Fire`] (the number of a setting);
-    /// [`RESUME`](Self::RESUME) for [`Action::Resume`].
+    /// The second field of [`Action::Wake`] (a wait generation) or of [`Action::Fire`] (the number of a setting).
     number: AtomicU64,
 }
 
 impl<Plat: Platform> StoredAction<Plat> {
-    /// The `number` of [`Action::Resume`]. No wait generation has this value.
-    const RESUME: u64 = u64::MAX;
-
     fn none() -> Self {
         Self { goroutine: AtomicRef::none(), slot: AtomicRef::none(), number: AtomicU64::new(0) }
     }
@@ -146,7 +139,6 @@ impl<Plat: Platform> StoredAction<Plat> {
         let (goroutine, slot, number) = match action {
             Action::Wake(goroutine, generation) => (Some(goroutine), None, generation.0),
             Action::Fire(slot, setting) => (None, Some(slot), setting),
-            Action::Resume(goroutine) => (Some(goroutine), None, Self::RESUME),
         };
         self.goroutine.store(goroutine, Ordering::Relaxed);
         self.slot.store(slot, Ordering::Relaxed);
@@ -157,7 +149,6 @@ impl<Plat: Platform> StoredAction<Plat> {
     fn get(&self) -> Action<Plat> {
         let number = self.number.load(Ordering::Relaxed);
         match (self.goroutine.load(Ordering::Relaxed), self.slot.load(Ordering::Relaxed)) {
-            (Some(goroutine), _) if number == Self::RESUME => Action::Resume(goroutine),
             (Some(goroutine), _) => Action::Wake(goroutine, WaitGeneration(number)),
             (None, slot) => Action::Fire(slot.expect("a timer that is set has an action"), number),
         }
@@ -237,7 +228,7 @@ impl<Plat: Platform> Timers<Plat> {
         // The lock is taken only if there are timers, because this is called whenever all Ms are idle.
         self.earliest() != Instant::NEVER
             && self.wheel.lock().has_element(|timer| match timer.action.get() {
-                Action::Wake(..) | Action::Resume(_) => true,
+                Action::Wake(..) => true,
                 Action::Fire(target, _) => target.0.is_awaited(),
             })
     }

@@ -97,7 +97,7 @@ event_kinds! {
     /// event has no G.
     TextBytes,
     /// The G returns from a system call and finds no P. It becomes runnable and goes to the global run queue, unless a
-    /// [`TimerPut`](Self::TimerPut) follows. The detail is the number of the M of the call. Go: `GoSyscallEndBlocked`.
+    /// [`UrgentPut`](Self::UrgentPut) follows. The detail is the number of the M of the call. Go: `GoSyscallEndBlocked`.
     SyscallReturn,
     /// The G switches to another G of its coroutine, which runs from now on; the detail is the number of that G. If
     /// the other G parked before the trace began, this event is missing. Go: `GoSwitch`.
@@ -144,11 +144,10 @@ event_kinds! {
     /// The G is no longer locked to an M.
     UnlockThread,
     /// The P goes out of use, because the number of Ps is lowered. Its Gs went to the head of the global run queue:
-    /// first that in `runnext`, then those of the ring. The event has no G.
+    /// first those of the urgent queue, then that in `runnext`, then those of the ring. The event has no G.
     Retire,
-    /// The G, which has returned from a blocking call and found no P, goes among the due timers of a P; the detail is
-    /// the number of that P. Follows the [`SyscallReturn`](Self::SyscallReturn).
-    TimerPut,
+    /// The G goes to the tail of the urgent queue of a P; the detail is the number of that P.
+    UrgentPut,
 }
 
 /// Where an event happened. The events of each track are in a ring of their own.
@@ -208,9 +207,6 @@ pub enum PreemptReason {
     Timer,
     /// A G whose device is ready displaces the preempted G.
     Device,
-    /// A G whose timer is due displaces the preempted G, which had itself displaced another G. The preempted G goes
-    /// back among the due timers, so that the Gs of these timers alternate.
-    InTurn,
 }
 
 /// One event.

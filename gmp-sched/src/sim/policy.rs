@@ -30,11 +30,22 @@ struct Places {
     /// The rings from which thieves must have stolen the G, because a G behind it has left.
     passed: u64,
     next_of: Option<usize>,
+    /// The urgent queue of P n.
+    urgent_of: Option<usize>,
     global: bool,
-    /// No queue: a pick has taken the G, or finds its timer due or its device ready.
+    /// No queue: a pick has taken the G, or an event readies it.
     at_once: bool,
+    /// None yet: the G has been preempted because its slice is over, at this time.
+    slice_over: Option<Instant>,
     /// The number of the event that brought the G here.
     since: u64,
+}
+
+impl Places {
+    /// Whether the G is in the urgent queue of a P, and the M of that P put it there before the event `before`.
+    fn is_urgent_before(&self, before: u64) -> bool {
+        self.urgent_of.is_some() && !self.at_once && self.since < before
+    }
 }
 
 /// The Gs of a queue, the first one first, with [`Places::since`]. A G that has left is removed later.
@@ -59,6 +70,8 @@ struct Local {
     last_event: u64,
     /// How many Gs of the ring have begun to run while Gs waited in the global queue.
     unchecked: u64,
+    /// Whether the last G that began to run came from another queue although an urgent G waited.
+    has_passed_urgent: bool,
 }
 
 impl Local {
@@ -77,6 +90,9 @@ pub(super) struct Policy {
     events: u64,
     runnable: BTreeMap<Id, Places>,
     locked: BTreeSet<Id>,
+    /// When an event has readied each G, and whether the G was in an urgent queue since. (A timer may ready further Gs,
+    /// which are not urgent.)
+    urgent_since: BTreeMap<Id, (Instant, bool)>,
     global: Queue,
     locals: BTreeMap<usize, Local>,
 }
@@ -95,13 +111,20 @@ impl Policy {
             (Kind::Ready | Kind::Spawn | Kind::SyscallReturn, _) if self.runnable.contains_key(&g) => {
                 return Err(format!("goroutine {g} becomes runnable twice"));
             }
-            // P7. A G that is readied without a P goes to the global queue, or among the due timers of a P.
-            (Kind::Ready | Kind::Spawn | Kind::SyscallReturn, Track::Outside) => self.enter(g, Places::default()),
-            (Kind::TimerPut, _) => self.enter(g, Places { at_once: true, ..Places::default() }),
+            // P7. A G that is readied without a P goes to the global queue, or to the urgent queue of a P.
+            (Kind::Ready | Kind::Spawn | Kind::SyscallReturn, Track::Outside) => {
+                self.urgent_since.remove(&g);
+                self.enter(g, Places::default());
+            }
+            (Kind::UrgentPut, _) => return self.enter_urgent(g, detail as usize, when, track == Track::Outside),
             (Kind::GlobalPut, _) => {
                 let places = self.runnable.get(&g).copied().unwrap_or_default();
                 if places.next_of.is_some() {
                     return Err(format!("P5: goroutine {g}, in runnext, goes to the global queue"));
+                }
+                let urgent = self.urgent_since.get(&g).filter(|urgent| urgent.1 && !self.locked.contains(&g));
+                if places.slice_over.zip(urgent).is_some_and(|(over, urgent)| over - urgent.0 < SLICE / 2) {
+                    return Err(format!("P9: goroutine {g}, which is urgent, goes to the global queue"));
                 }
                 self.enter(g, Places { global: true, ..Places::default() });
             }
@@ -136,10 +159,16 @@ impl Policy {
         }
         match kind {
             // P1. The G runs at once, or goes to a queue behind the G that does.
-            Kind::Ready | Kind::Spawn if fires => self.enter_unknown(on, g),
+            Kind::Ready | Kind::Spawn if fires => {
+                self.urgent_since.insert(g, (when, false));
+                self.enter_unknown(on, g);
+            }
             // P5.
-            Kind::Ready | Kind::Spawn => self.enter_next(on, g),
-            Kind::Start => return self.start(on, g, when),
+            Kind::Ready | Kind::Spawn => {
+                self.urgent_since.remove(&g);
+                self.enter_next(on, g);
+            }
+            Kind::Start => return self.start(on, g, when, last, procs),
             Kind::Steal => return self.steal(on, g, detail as u32 as usize, (detail >> 32) as usize, when),
             Kind::GlobalTake => return self.take_global(on, g, detail as usize, procs, when),
             // P8.
@@ -150,8 +179,8 @@ impl Policy {
                 if local.slice_since.is_some_and(|since| when - since < SLICE / 2) {
                     return Err(format!("P12: goroutine {g} is preempted before the slice of P{on} is over"));
                 }
-                (local.slice_since, local.has_begun_slice) = (Some(when), true);
-                self.enter(g, Places::default());
+                (local.slice_since, local.has_begun_slice, local.has_passed_urgent) = (Some(when), true, false);
+                self.enter(g, Places { slice_over: Some(when), ..Places::default() });
             }
             // P10 and P13.
             Kind::Preempt => {
@@ -161,11 +190,7 @@ impl Policy {
                         return Err(format!("P13: goroutine {g} is displaced in the undisturbed time of P{on}"));
                     }
                 }
-                if detail == PreemptReason::InTurn as u64 {
-                    self.enter(g, Places { at_once: true, ..Places::default() });
-                } else {
-                    self.enter_next(on, g);
-                }
+                self.enter_next(on, g);
             }
             Kind::Kick => self.enter_ring(on, g),
             // P6.
@@ -188,7 +213,7 @@ impl Policy {
     }
 
     /// P1 and P3. A G begins to run.
-    fn start(&mut self, on: usize, g: Id, when: Instant) -> Result<(), String> {
+    fn start(&mut self, on: usize, g: Id, when: Instant, last: u64, procs: usize) -> Result<(), String> {
         let Some(places) = self.leave(g) else { return Err(format!("goroutine {g} runs and is not runnable")) };
         let is_global_waiting = self.is_global_waiting(self.events);
         let local = self.locals.entry(on).or_default();
@@ -203,7 +228,13 @@ impl Policy {
         if may_be_behind {
             local.overtakers = if place == 0 && !places.at_once { 0 } else { local.overtakers + 1 };
         }
-        if places.at_once || places.next_of == Some(on) || self.locked.contains(&g) {
+        // P2. (With other Ps, a thief may be about to run the urgent G.)
+        let is_urgent_waiting = procs == 1 && self.runnable.values().any(|places| places.is_urgent_before(last));
+        let passes_urgent = is_urgent_waiting && places.urgent_of.is_none() && !places.at_once;
+        if core::mem::replace(&mut local.has_passed_urgent, passes_urgent) && passes_urgent {
+            return Err(format!("P2: P{on} runs two Gs one after the other while an urgent G waits"));
+        }
+        if places.at_once || places.urgent_of.is_some() || places.next_of == Some(on) || self.locked.contains(&g) {
             return Ok(());
         }
         if !may_be_behind {
@@ -306,6 +337,18 @@ impl Policy {
         if places.global && !is_locked {
             self.global.push_back((g, self.events));
         }
+    }
+
+    /// P2 and P7. An event readies a G, or the G has to give way less than a slice after its event.
+    fn enter_urgent(&mut self, g: Id, of: usize, when: Instant, at_once: bool) -> Result<(), String> {
+        let urgent = self.urgent_since.entry(g).or_insert((when, true));
+        urgent.1 = true;
+        let since = urgent.0;
+        if self.runnable.get(&g).and_then(|places| places.slice_over).is_some_and(|over| over - since > SLICE) {
+            return Err(format!("P2: goroutine {g} stays urgent for more than a slice after its event"));
+        }
+        self.enter(g, Places { urgent_of: Some(of), at_once, ..Places::default() });
+        Ok(())
     }
 
     fn enter_ring(&mut self, on: usize, g: Id) {

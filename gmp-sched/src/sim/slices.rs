@@ -23,33 +23,26 @@
 //!
 //! - one slice until the timer's handler first sees the tick;
 //! - two more slices until the slice ends. The handler ends the slice when one slice has passed since it first saw the
-//!   tick. If it runs just before that moment, it does not end the slice, and it may run again only a slice later;
-//! - two more slices if the slice is prolonged, for the G in `runnext` or for a G whose timer was due. A tick is
-//!   prolonged at most once.
+//!   tick. If it runs just before that moment, it does not end the slice, and it may run again only a slice later.
 //!
-//! After that the G in `runnext` goes to the tail of the ring, so that the G that runs next begins a new tick. The sum
-//! is [`TICK`].
+//! The sum is [`TICK`]. Then the G in `runnext` goes to the tail of the ring, and a new tick begins.
 //!
 //! # How long the first G in the ring waits
 //!
-//! A new tick takes the first G from the ring, unless it begins with
+//! A new tick takes the first G from the ring, except in two cases:
 //!
-//! - a G whose timer is due. Such Gs run one after the other until the batch budget ([`BATCH_BUDGET`]) is used up, and
-//!   the last of them runs to the end of its tick. Then the other Gs run, and the G in `runnext` goes to the tail of
-//!   the ring. If the G in `runnext` was displaced in the same tick, and the tick did not begin with a G whose timer
-//!   was due, the displaced G goes to the tail one tick later;
-//! - a G from the global queue, or a locked G. This happens once in this number of ticks:
+//! - It begins with an urgent G. If such a G runs at the end of the tick, one of the other Gs runs next.
+//! - It begins with a G from the global queue, or with a locked G. This happens once in this number of ticks:
 //!   [`GLOBAL_QUEUE_INTERVAL`](crate::entities::processor::GLOBAL_QUEUE_INTERVAL).
 //!
-//! So in the worst case the first G waits for the current tick, for a batch of due timers and its last tick, for a
-//! tick of the global queue, and for another batch and its last tick. The sum is [`RING`]. The G at position n of a
-//! ring waits n times as long, because the ring is a FIFO.
+//! So in the worst case the first G waits for the current tick, for a tick of urgent Gs and for a tick of the global
+//! queue. The sum is [`RING`]. The G at position n of a ring waits n times as long, because the ring is a FIFO.
 //!
 //! # How long the global queue waits
 //!
-//! When the global queue is to be checked, the current tick ends first. Then a batch of due timers, with its last tick,
-//! may come. Then the P takes a G from the global queue. The sum is [`GLOBAL_CHECK`]. The queue is checked once in 61
-//! ticks, each of which lasts at most [`TICK`].
+//! When the global queue is to be checked, the current tick ends first. Then a tick of urgent Gs may come. Then the P
+//! takes a G from the global queue. The sum is [`GLOBAL_CHECK`]. The queue is checked once in 61 ticks, each of which
+//! lasts at most [`TICK`].
 
 use alloc::format;
 use alloc::string::String;
@@ -61,7 +54,6 @@ use super::Sim;
 use super::cpu::RunTime;
 use super::simulation::current;
 use crate::base::atomic::Ordering;
-use crate::engine::due_timers::BATCH_BUDGET;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
@@ -70,13 +62,11 @@ use crate::platform::SLICE;
 /// A slice, in ns.
 const ONE: u64 = SLICE.as_nanos() as u64;
 /// The longest tick while other Gs wait.
-const TICK: u64 = 5 * ONE;
-/// The longest time that a batch of Gs whose timers are due takes, including the last tick of the batch.
-const TIMERS: u64 = BATCH_BUDGET.as_nanos() as u64 + TICK;
+const TICK: u64 = 3 * ONE;
 /// The longest time for which the same G is the first in a ring.
-const RING: u64 = TICK + TIMERS + TICK + TIMERS;
+const RING: u64 = TICK + TICK + TICK;
 /// The longest delay of a check of the global queue.
-const GLOBAL_CHECK: u64 = TICK + TIMERS;
+const GLOBAL_CHECK: u64 = TICK + TICK;
 
 /// How long Gs have been waiting on each P.
 #[derive(Debug, Default)]

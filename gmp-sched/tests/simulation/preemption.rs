@@ -318,6 +318,28 @@ fn ring_runs_beside_hogs_that_spawn_hogs() {
     });
 }
 
+/// Gs that sleep for a moment and then compute for a slice displace others again and again. The oracle about slices checks
+/// that the others have their turns nevertheless.
+#[test]
+fn hogs_that_sleep_leave_slices_to_others() {
+    explore(|seed| {
+        let hogs = Hogs::start(2 * sim::config().processors, Duration::from_millis(1));
+        let sleepers: Vec<_> = (0..3 * sim::config().processors as u64)
+            .map(|sleeper| {
+                sim::go(move || {
+                    let mut random = Random::new(8 * seed + sleeper);
+                    for _ in 0..3 {
+                        sim::sleep(Duration::from_micros(random.below(100)));
+                        sim::work(Duration::from_micros(random.below(15_000)));
+                    }
+                })
+            })
+            .collect();
+        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+        hogs.stop();
+    });
+}
+
 /// At any time the timer of some sleeper is due, and each sleeper readies another G before it sleeps again.
 /// Nevertheless, the Gs in the ring run.
 #[test]

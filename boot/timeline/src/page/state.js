@@ -46,7 +46,7 @@ const HALTS = -1, OTHER_THREAD = -2;
 const UNKNOWN = 0, RUNNABLE = 1, RUNNING = 2, WAITING = 3, IN_CALL = 4, DEAD = 5;
 
 /** Reasons of a preemption: the slice is over; and the G of another due timer has its turn. */
-const BY_SLICE = 0, IN_TURN = 4;
+const BY_SLICE = 0;
 /** In which queue a runnable G is. `HANDED` is in no run queue: the G is about to run, or among the due timers. */
 const NOWHERE = 0, NEXT = 1, RING = 2, GLOBAL = 3, HANDED = 4, LOCKED = 5;
 
@@ -175,7 +175,7 @@ class State {
         if (kind === KIND.Spawn) sink?.parked(g, NaN);
         this.setRunnable(g, when, p, detail, sink);
         if (p === NO_P) this.putGlobal(g);
-        else if (detail === BY_TIMER) this.place[g] = HANDED;
+        else if (detail === BY_TIMER || detail === BY_DEVICE) this.place[g] = HANDED;
         else this.putNext(p, g);
         break;
       }
@@ -216,7 +216,7 @@ class State {
         sink?.parked(g, NaN);
         this.setRunnable(g, when, p, GAVE_WAY, sink);
         if (kind === KIND.Yield) this.putLast(p, g);
-        else if (detail === BY_SLICE || detail === IN_TURN) this.place[g] = HANDED;
+        else if (detail === BY_SLICE) this.place[g] = HANDED;
         else this.putNext(p, g);
         break;
       }
@@ -271,7 +271,7 @@ class State {
           this.putLast(p, taken);
         }
         break;
-      case KIND.TimerPut:
+      case KIND.UrgentPut:
         this.unqueue(g);
         this.place[g] = HANDED;
         break;

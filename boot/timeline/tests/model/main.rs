@@ -318,8 +318,8 @@ fn callers_without_a_p_leave_events_and_arrows() {
             hog.join().expect("no G panics");
         });
         let model = Model::of(&trace);
-        // A `TimerPut` only says where a G goes that has returned from a call.
-        let is_shown = |entry: &&Entry| entry.track == Track::Outside && entry.kind != EventKind::TimerPut;
+        // A `UrgentPut` only says where a G goes that has returned from a call.
+        let is_shown = |entry: &&Entry| entry.track == Track::Outside && entry.kind != EventKind::UrgentPut;
         for entry in trace.events().iter().filter(is_shown) {
             *outside.entry(format!("{:?}", entry.kind)).or_insert(0) += 1;
             let starts = |arrow: &&Arrow| arrow.from == (entry.when, Track::Outside) && arrow.kind == ArrowKind::Ready;

@@ -71,8 +71,8 @@ fn replayed_queues_are_those_of_the_scheduler() {
     });
 }
 
-/// Each G readies the next one, and then computes. So the next one is in `runnext` when the slice is over. It may
-/// prolong the slice, but when that is over, too, the G in `runnext` goes to the tail of the ring.
+/// Each G readies the next one, and then computes. So the next one is in `runnext` when the slice is over, and goes to the
+/// tail of the ring.
 #[test]
 fn g_that_may_not_inherit_a_slice_is_replayed_into_the_ring() {
     assert_ring_is_replayed(1, 20, EventKind::Kick, |check| {

@@ -92,7 +92,9 @@ pub struct Goroutine<Plat: Platform> {
     pub(crate) body_functions: AtomicRef<BodyFunctions<Plat>>,
     /// The bubble of the G; `None` for nearly all Gs. Go: `g.bubble`.
     pub(crate) bubble: AtomicBubble<Plat>,
-    waiting_since: AtomicU64,
+    /// While the G waits, the time when its wait began. After an event has ended the wait, the time until which the G
+    /// is urgent. So the time is in the future only if the G is urgent; see [`is_urgent`](Self::is_urgent).
+    waits_since_or_urgent_until: AtomicU64,
     /// Storage for a small closure until it runs, then for a small result. Its first 16 bytes are within the first 128
     /// bytes of the G.
     pub(crate) body: InlineBody,
@@ -158,7 +160,7 @@ impl<Plat: Platform> Goroutine<Plat> {
             completion: AtomicUsize::new(0),
             body_functions: AtomicRef::none(),
             bubble: AtomicBubble::none(),
-            waiting_since: AtomicU64::new(0),
+            waits_since_or_urgent_until: AtomicU64::new(0),
             body: InlineBody::new(),
             woken_by: AtomicRef::none(),
             wait: AtomicU64::new(0),
@@ -247,10 +249,13 @@ impl<Plat: Platform> Goroutine<Plat> {
         self.has_name.store(name.is_some(), Ordering::Relaxed);
     }
 
-    /// Clears the time when the G's last wait began and the time when the G became runnable.
+    /// Clears the time when the G's last wait began and the time when the G became runnable. Does not make an urgent G
+    /// an ordinary one.
     #[cfg(feature = "std")]
-    pub(crate) fn forget_times(&self) {
-        self.waiting_since.store(0, Ordering::Relaxed);
+    pub(crate) fn forget_times(&self, now: Instant) {
+        if !self.is_urgent(now) {
+            self.waits_since_or_urgent_until.store(0, Ordering::Relaxed);
+        }
         self.runnable_since.store(0, Ordering::Relaxed);
     }
 
@@ -276,6 +281,7 @@ impl<Plat: Platform> Goroutine<Plat> {
     pub(crate) fn begin(&self, id: GoroutineId, creator: Option<GoroutineId>) {
         self.id.store(id.0, Ordering::Relaxed);
         self.creator.store(creator.map_or(0, GoroutineId::get), Ordering::Relaxed);
+        self.waits_since_or_urgent_until.store(0, Ordering::Relaxed);
     }
 }
 

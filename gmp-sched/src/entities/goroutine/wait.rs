@@ -70,7 +70,19 @@ impl<Plat: Platform> Goroutine<Plat> {
     #[must_use]
     #[doc(alias = "waitsince")]
     pub fn waiting_since(&self) -> Instant {
-        Instant::from_nanos(self.waiting_since.load(Ordering::Relaxed))
+        Instant::from_nanos(self.waits_since_or_urgent_until.load(Ordering::Relaxed))
+    }
+
+    /// Makes the G, whose wait an event has ended, urgent until `until`.
+    #[inline(always)]
+    pub(crate) fn set_urgent_until(&self, until: Instant) {
+        self.waits_since_or_urgent_until.store(until.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Whether an event has readied the G less than a slice ago. The G runs or is runnable.
+    #[inline(always)]
+    pub(crate) fn is_urgent(&self, now: Instant) -> bool {
+        now.as_nanos() < self.waits_since_or_urgent_until.load(Ordering::Relaxed)
     }
 
     /// Whether the G is parked and its status word equals `parked`.
@@ -82,7 +94,7 @@ impl<Plat: Platform> Goroutine<Plat> {
     /// Records that the G is about to wait. `now` is the approximate time.
     #[inline(always)]
     pub(crate) fn set_waiting(&self, reason: WaitReason, parked: ParkedStatus, now: Instant) {
-        self.waiting_since.store(now.as_nanos(), Ordering::Relaxed);
+        self.waits_since_or_urgent_until.store(now.as_nanos(), Ordering::Relaxed);
         self.wait_reason.store(reason as u8, Ordering::Relaxed);
         self.status.store(parked.to_bits(), Ordering::Relaxed);
     }

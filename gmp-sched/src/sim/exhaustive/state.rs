@@ -180,9 +180,10 @@ impl Explorable {
     pub(super) fn save(&self) -> u128 {
         self.simulation.forget_history();
         self.explored().is_late.set(false);
+        let now = Instant::from_nanos(self.simulation.now());
         self.explored().sites.iter().for_each(|site| site.set(None));
         self.scheduler.processors_ever().iter().for_each(|processor| processor.forget_history(self.order));
-        self.scheduler.goroutines().for_each(|goroutine| goroutine.forget_times());
+        self.scheduler.goroutines().for_each(|goroutine| goroutine.forget_times(now));
         if self.simulation.is_reduced() {
             self.simulation.threads.forget_links(self.threads());
             self.scheduler.processors_ever().iter().for_each(Processor::forget_links);

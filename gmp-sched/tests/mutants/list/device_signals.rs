@@ -286,11 +286,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("pollers::raise_against_a_parked_m_that_is_assigned_a_p"),
     ),
     mutant(
-        "engine/pick.rs",
+        "engine/urgent.rs",
         "an M that was idle and finds other work forgets the raise that relies on it",
-        "poll_after_idleness(pinned, machine, processor).or_else(|| next_due(pinned, processor))",
-        "(machine.take_poll_duty() && false).then(|| poll_after_idleness(pinned, machine, processor)).flatten()
-            .or_else(|| next_due(pinned, processor))",
+        " && processor.urgent.is_empty() && !scheduler.signals.is_ready() {",
+        " && processor.urgent.is_empty() {",
         Model("pollers::raise_against_a_parked_m_that_is_assigned_a_p"),
     ),
     mutant(
@@ -317,9 +316,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("pollers::raise_on_an_idle_machine_wakes_one_m"),
     ),
     mutant(
-        "engine/pick.rs",
+        "engine/urgent.rs",
         "an M that polls leaves the second G to itself, although a P is idle",
-        "        scheduler.submitted();",
+        "        scheduler.submitted_among_others();",
         "",
         Model("pollers::second_g_of_a_poll_gets_an_idle_p"),
     ),

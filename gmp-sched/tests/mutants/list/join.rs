@@ -88,9 +88,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/pick.rs",
         "a G that ends switches to its joiner past the G of `runnext`",
-        "        && (Plat::TIMER_INTERRUPTS || !has_due_timer(processor))
+        "        && (Plat::TIMER_INTERRUPTS || !processor.has_due_timer())
         && processor.queue.next().is_none()",
-        "        && (Plat::TIMER_INTERRUPTS || !has_due_timer(processor))",
+        "        && (Plat::TIMER_INTERRUPTS || !processor.has_due_timer())",
         Test("order", "joiner_runs_next"),
     ),
     mutant(

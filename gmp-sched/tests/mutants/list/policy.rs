@@ -53,4 +53,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "now - Instant::from_nanos(slice.since.load(Ordering::Relaxed)) >= Plat::slice() / 4",
         Simulation("simulation/preemption", "timers_displace_hogs_soon", 20),
     ),
+    mutant(
+        "engine/preempt.rs",
+        "an urgent G waits in the global queue when the slice of others is over",
+        "if is_urgent { requeue_urgent } else { requeue_global }",
+        "requeue_global",
+        Simulation("simulation/preemption", "timers_displace_hogs_soon", 60),
+    ),
+    mutant(
+        "engine/urgent.rs",
+        "a G stays urgent for two slices",
+        "        goroutine.set_urgent_until(now + Plat::slice());
+        if processor",
+        "        goroutine.set_urgent_until(now + 2 * Plat::slice());
+        if processor",
+        Simulation("simulation/preemption", "timers_displace_hogs_soon", 60),
+    ),
+    mutant(
+        "engine/pick.rs",
+        "a P runs other Gs before urgent ones",
+        "let found = urgent",
+        "let found = processor.pop_local().or(urgent)",
+        Simulation("simulation/preemption", "timers_displace_hogs_soon", 60),
+    ),
 ];

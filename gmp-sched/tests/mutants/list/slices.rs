@@ -1,6 +1,6 @@
 //! Mutants of slices, and of the bounds on how long a runnable G waits.
 
-use super::Catcher::{Properties, Simulation, Test};
+use super::Catcher::{Simulation, Test};
 use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -27,38 +27,36 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/preemption", "two_gs_that_ready_each_other_share_a_slice", 60),
     ),
     mutant(
-        "entities/current_slice.rs",
-        "Gs whose timers are due prolong a slice again and again",
-        "self.seen.load(Ordering::Relaxed) == tick && self.is_prolonged.load(Ordering::Relaxed)",
-        "self.owner.load(Ordering::Relaxed).is_none() && self.is_prolonged.load(Ordering::Relaxed)",
-        Simulation("simulation/preemption", "timers_displace_hogs", 200),
-    ),
-    mutant(
         "engine/slice.rs",
-        "Gs that are spawned at the end of a slice prolong it again and again",
-        "if self.queue.next().is_some() && self.slice.prolong(tick, now) {",
-        "if self.queue.next().is_some() && (self.slice.prolong(tick, now) || true) {",
+        "the G of `runnext` runs on after the end of a slice",
+        "        put_next_last(scheduler, self);
+        // The new",
+        "        let _ = scheduler;
+        // The new",
         Simulation("simulation/preemption", "ring_runs_beside_hogs_that_spawn_hogs", 60),
     ),
     mutant(
-        "engine/due_timers.rs",
-        "Gs that are readied by Gs of due timers run before those in the ring",
-        "processor.queue.next().is_some_and(|next| !processor.is_displaced(next))",
-        "processor.queue.next().is_some_and(|next| !processor.is_displaced(next) && false)",
+        "engine/slice.rs",
+        "urgent Gs run on after the end of a slice",
+        "        if is_urgent {
+            self.use_up_urgent_time();",
+        "        if is_urgent && false {
+            self.use_up_urgent_time();",
+        Simulation("simulation/preemption", "hogs_that_sleep_leave_slices_to_others", 60),
+    ),
+    mutant(
+        "engine/urgent.rs",
+        "Gs that are readied by urgent Gs run before those in the ring",
+        "    put_next_last(scheduler, processor);
+    processor.slice",
+        "    processor.slice",
         Simulation("simulation/preemption", "ring_runs_beside_sleepers_that_ready_others", 100),
     ),
     mutant(
-        "engine/due_timers.rs",
-        "the G that runs after a batch of due timers may be displaced at once",
+        "engine/urgent.rs",
+        "the G that runs after urgent Gs may be displaced at once",
         "    processor.slice.undisturbed_since.store(now.as_nanos(), Ordering::Relaxed);",
         "    let _ = now;",
         Simulation("simulation/preemption", "ring_runs_beside_sleepers_that_ready_others", 100),
-    ),
-    mutant(
-        "entities/current_slice.rs",
-        "each displacement after the end of a slice lets the slice go on",
-        "        if self.ends.load(Ordering::Relaxed) == tick && self.prolong(tick, now) {",
-        "        if self.ends.load(Ordering::Relaxed) == tick {",
-        Properties("displacement_prolongs_a_slice_that_is_over_once"),
     ),
 ];

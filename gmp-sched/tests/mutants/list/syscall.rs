@@ -69,8 +69,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "an M without a P goes idle before its G is on a queue",
         "        match displaced {
             Some(processor) => {
-                scheduler.note_outside(EventKind::TimerPut, goroutine, processor.id().get().into());
-                put_among_due_timers(processor, goroutine);
+                goroutine.set_urgent_until(Plat::now() + Plat::slice());
+                scheduler.note_outside(EventKind::UrgentPut, goroutine, processor.id().get().into());
+                processor.urgent.push_back(goroutine);
             }
             None => scheduler.put_global_outside(&mut shared, goroutine),
         }
@@ -97,11 +98,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/syscall_return.rs",
-        "an M without a P goes idle before its G is among the timers of a P",
+        "an M without a P goes idle before its G is in the urgent queue of a P",
         "        match displaced {
             Some(processor) => {
-                scheduler.note_outside(EventKind::TimerPut, goroutine, processor.id().get().into());
-                put_among_due_timers(processor, goroutine);
+                goroutine.set_urgent_until(Plat::now() + Plat::slice());
+                scheduler.note_outside(EventKind::UrgentPut, goroutine, processor.id().get().into());
+                processor.urgent.push_back(goroutine);
             }
             None => scheduler.put_global_outside(&mut shared, goroutine),
         }
@@ -117,7 +119,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         displaced
     };
     Plat::point(Site::Idle);
-    put_among_due_timers(displaced.expect(\"the P of the model\"), goroutine);",
+    displaced.expect(\"the P of the model\").urgent.push_back(goroutine);",
         Model("syscall::return_from_a_blocking_call_against_an_idling_m"),
     ),
     mutant(
@@ -136,8 +138,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
     mutant(
         "engine/preempt.rs",
-        "a G that is asked to give way ignores a timer that is due",
-        " || has_due_timer(processor)",
+        "a G that is asked to give way ignores urgent Gs",
+        " || has_urgent_work(scheduler, processor)",
         "",
         Simulation("simulation/preemption", "main_returns_in_time_from_blocking_calls_beside_hogs_on_every_p", 200),
     ),
@@ -166,8 +168,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/preempt.rs",
         "a slice does not end during a system call",
-        "            left.check_slice(now, running);",
-        "            let _ = (left, running);",
+        "            left.check_slice(now);",
+        "            let _ = left;",
         Simulation("simulation/preemption", "system_calls_in_a_row", 60),
     ),
     mutant(
@@ -190,7 +192,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ),
     ),
     mutant(
-        "engine/syscall_return.rs",
+        "entities/shared.rs",
         "an M that takes an idle P continues the slice that was over on this P",
         "        processor.advance_tick();
 ",

@@ -253,23 +253,23 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Properties("behaves_like_a_sorted"),
     ),
     mutant(
-        "engine/due_timers.rs",
+        "engine/urgent.rs",
         "timers that are due again and again keep all other Gs from running",
-        "processor.due_batch_tick.load(Ordering::Relaxed) == processor.tick() && others_wait();",
-        "false && processor.due_batch_tick.load(Ordering::Relaxed) == processor.tick() && others_wait();",
+        "if self.urgent_tick.load(Ordering::Relaxed) == self.tick() && others_wait() {",
+        "if false && self.urgent_tick.load(Ordering::Relaxed) == self.tick() && others_wait() {",
         Simulation("simulation/time", "timers_that_are_always_due_do_not_starve_other_gs", 100),
     ),
     mutant(
-        "engine/due_timers.rs",
+        "engine/urgent.rs",
         "timers that are due again and again starve the global queue",
-        " || pinned.machine().scheduler().has_shared_work();\n    let others_are",
-        ";\n    let others_are",
+        " || scheduler.global_length.load(Ordering::Relaxed) != 0;\n        if",
+        ";\n        if",
         Test("threads/due_timers", "due_timers_do_not_starve_the_global_queue"),
     ),
     mutant(
         "engine/pick.rs",
-        "a check of the global queue that the G of a due timer precedes is forgotten",
-        "        if event.is_some() && is_check_due {
+        "a check of the global queue that an urgent G precedes is forgotten",
+        "        if urgent.is_some() && is_check_due {
             processor.request_global_check();
         }",
         "",

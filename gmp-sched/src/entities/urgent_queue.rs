@@ -1,0 +1,57 @@
+//! The urgent queue of a P: the Gs that an event has readied, and that run before the other Gs of the P.
+//!
+//! `urgent` has the rules by which these Gs run.
+
+use core::fmt;
+
+use crate::base::atomic::{AtomicUsize, Ordering};
+use crate::base::list::List;
+use crate::base::points::Site;
+use crate::base::spin_lock::Lock;
+use crate::entities::goroutine::Goroutine;
+use crate::platform::Platform;
+
+/// A FIFO of runnable Gs. Any M may append Gs and take the first one; each operation takes a lock of its own.
+pub(crate) struct UrgentQueue<Plat: Platform> {
+    goroutines: Lock<List<Goroutine<Plat>>, Plat>,
+    /// The number of Gs, which can be read without the lock.
+    length: AtomicUsize,
+}
+
+impl<Plat: Platform> UrgentQueue<Plat> {
+    pub(crate) fn new() -> Self {
+        Self { goroutines: Lock::new(List::new()), length: AtomicUsize::new(0) }
+    }
+
+    /// Whether there is no G in the queue. Takes no lock; callable from interrupts.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.length.load(Ordering::Relaxed) == 0
+    }
+
+    /// Appends a runnable G that is on no queue. The caller makes sure that an M notices the G.
+    pub(crate) fn push_back(&self, goroutine: &'static Goroutine<Plat>) {
+        Plat::point_before_lock(Site::RunQueue);
+        let mut goroutines = self.goroutines.lock();
+        goroutines.push_back(goroutine);
+        self.length.store(goroutines.len(), Ordering::Relaxed);
+    }
+
+    /// Takes the first G, if there is one.
+    pub(crate) fn pop_front(&self) -> Option<&'static Goroutine<Plat>> {
+        if self.is_empty() {
+            return None;
+        }
+        Plat::point_before_lock(Site::RunQueue);
+        let mut goroutines = self.goroutines.lock();
+        let first = goroutines.pop_front();
+        self.length.store(goroutines.len(), Ordering::Relaxed);
+        first
+    }
+}
+
+impl<Plat: Platform> fmt::Debug for UrgentQueue<Plat> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UrgentQueue({})", self.length.load(Ordering::Relaxed))
+    }
+}
