@@ -18,6 +18,7 @@ use crate::entities::goroutine::{Goroutine, WaitGeneration, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::{ParkedStatus, Status};
 use crate::library::chan::{Channel, Receiver, Sender, Side, channel};
+use crate::library::limit::Patience;
 use crate::library::select::{self, Case, Select};
 use crate::platform::Pinned;
 
@@ -29,11 +30,11 @@ fn machines<const COUNT: usize>() -> [&'static Machine<Model>; COUNT] {
 }
 
 fn receive(_: &Pinned<Model>, channel: &Channel<u32, Model>) -> Option<u32> {
-    channel.recv()
+    channel.receive(Patience::Forever).ok()
 }
 
 fn send(_: &Pinned<Model>, channel: &Channel<u32, Model>, value: u32) -> bool {
-    channel.send(value).is_ok()
+    channel.send(value, Patience::Forever).is_ok()
 }
 
 fn close(_: &Pinned<Model>, channel: &Channel<u32, Model>) {
@@ -42,20 +43,20 @@ fn close(_: &Pinned<Model>, channel: &Channel<u32, Model>) {
 
 /// Does the steps of `select::with_all_locks`, for an ordered select that waits forever.
 fn select_all(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize {
-    select::list_as_given(cases);
-    select::sort_by_place(cases);
-    let locked = select::lock_in_order(pinned, cases);
+    select::sort(pinned, cases, select::Choice::First);
+    select::lock_in_order(pinned, cases);
     if let Some((chosen, waiter)) = select::try_locked(pinned, cases, select::Choice::First, false) {
-        select::unlock_all(cases, locked);
+        select::unlock_all(cases);
         if let Some(waiter) = waiter {
             ready_pinned(pinned, waiter);
         }
-        return chosen;
+        return cases[chosen].number();
     }
     let me = pinned.goroutine();
     let generation = me.open_wait();
     cases.iter_mut().for_each(|case| case.enter_queue(me, generation));
-    wait_for_one(pinned, me, cases, locked)
+    let chosen = wait_for_one(pinned, me, cases);
+    cases[chosen].number()
 }
 
 /// Runs a select on the fast path of [`select`]: for one case after the other, locks the channel, checks whether it is
@@ -64,20 +65,15 @@ fn select_trying(pinned: &Pinned<Model>, cases: &mut [Case<'_, Model>]) -> usize
     let me = pinned.goroutine();
     let generation = me.open_wait();
     if select::enter_all(pinned, me, generation, cases) {
-        wait_for_one(pinned, me, cases, select::Locked::Each)
+        wait_for_one(pinned, me, cases)
     } else {
         select_all(pinned, cases)
     }
 }
 
-fn wait_for_one(
-    pinned: &Pinned<Model>,
-    me: &'static Goroutine<Model>,
-    cases: &mut [Case<'_, Model>],
-    locked: select::Locked,
-) -> usize {
+fn wait_for_one(pinned: &Pinned<Model>, me: &'static Goroutine<Model>, cases: &mut [Case<'_, Model>]) -> usize {
     me.set_waiting(WaitReason::Select, ParkedStatus::unsampled(me.scheduler().number()), Instant::from_nanos(0));
-    loom_wait::wait(me, || select::unlock_all(cases, locked));
+    loom_wait::wait(me, || select::unlock_all(cases));
     me.set_status(Status::Running);
     select::leave_queues(pinned, cases, me.woken_by.load(Ordering::Relaxed)).expect("a case was chosen")
 }

@@ -6,7 +6,7 @@ use crate::base::spin_lock::Lock;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::park_with;
 use crate::entities::goroutine::{WaitGeneration, WaitReason};
-use crate::library::waiter::{WaitQueue, wait_until};
+use crate::library::waiter::{WaitQueue, wait};
 use crate::native::{self, Native, THREADS};
 use crate::platform::{Pinned, Platform};
 
@@ -32,7 +32,7 @@ fn wait_in_for(queue: &Queue, time: Duration) -> bool {
     let generation = me.open_wait();
     me.waiter.prepare(me, generation, core::ptr::null_mut());
     guard.push_back(&me.waiter);
-    let woken = wait_until(caller, WaitReason::Parked, generation, deadline, || drop(guard)).is_some();
+    let woken = wait(caller, WaitReason::Parked, generation, Some(deadline), || drop(guard)).is_none();
     queue.lock().remove(&me.waiter);
     woken
 }

@@ -17,7 +17,7 @@ use crate::entities::goroutine::WaitReason;
 use crate::library::chan::Receiver;
 use crate::library::limit::{Cause, ContextError, Limit, Node};
 use crate::library::time::now;
-use crate::library::waiter::wait_until;
+use crate::library::waiter::wait;
 use crate::platform::Platform;
 
 /// A cancellation signal, a deadline and values, passed down a tree of calls. Go: `context.Context`.
@@ -404,7 +404,7 @@ impl<Plat: Platform> Context<Plat> {
         let limit = Limit::from(self).and(when);
         let caller = CurrentGoroutine::<Plat>::new();
         let generation = caller.me.open_wait();
-        wait_until(caller, WaitReason::Context, generation, limit, || ());
+        wait(caller, WaitReason::Context, generation, Some(limit), || ());
         // If the sleep and the context are both over, the sleep counts as complete.
         if when <= now::<Plat>() { Ok(()) } else { self.check() }
     }

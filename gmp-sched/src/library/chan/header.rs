@@ -212,15 +212,6 @@ impl<Plat: Platform> Header<Plat> {
         }
     }
 
-    /// Releases the lock, then calls [`check_closed`](Self::check_closed).
-    #[cold]
-    #[inline(never)]
-    #[track_caller]
-    pub(super) fn refused(&self, pinned: Pinned<Plat>, held: Held<'_, Plat>, what: &str) {
-        drop((held, pinned));
-        self.check_closed(what);
-    }
-
     /// Panics if the channel was made in a bubble and the calling G is not in it.
     #[track_caller]
     pub(super) fn check_bubble(&self, what: &str) {
@@ -327,11 +318,12 @@ impl<Plat: Platform> Held<'_, Plat> {
         ptr::eq(self.header, header)
     }
 
-    /// Changes the length by `change`. `before` is the current word.
+    /// Changes the length by `change`.
     #[inline(always)]
-    pub(super) fn set_len(&self, before: Word, change: isize) {
+    pub(super) fn change_len(&self, change: isize) {
+        let before = self.header.word.load(Ordering::Relaxed);
         // Ordering: Release; partner: the Acquire in `word`.
-        self.header.word.store(before.0.wrapping_add_signed(change), Ordering::Release);
+        self.header.word.store(before.wrapping_add_signed(change), Ordering::Release);
     }
 
     /// Sets whether the timer of this channel is dormant. Called only for the channel of a timer, which is never

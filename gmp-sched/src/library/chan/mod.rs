@@ -79,6 +79,8 @@ mod iter;
 #[expect(unsafe_code, reason = "shares a guard between loom's threads, and passes the lock on as an address")]
 mod loom_lock;
 mod observers;
+#[expect(unsafe_code, reason = "moves values through slots that may be empty")]
+mod perform;
 mod receiver;
 #[expect(unsafe_code, reason = "keeps values in entries that may be empty")]
 mod ring;
@@ -89,11 +91,12 @@ mod tests;
 #[expect(unsafe_code, reason = "keeps a value in a slot that may be empty")]
 mod unsent;
 
-pub(crate) use channel::{Attempt, Channel, MOVED, unlock_and_ready};
+pub(crate) use channel::{Attempt, Channel, MOVED};
 pub use error::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
 pub use go_like::Chan;
 pub(crate) use header::{Header, Held, Side};
 pub use iter::{IntoIter, Iter};
+pub(crate) use perform::{Unmoved, unlock_and_ready};
 pub use receiver::Receiver;
 pub use sender::Sender;
 #[cfg(gmp_loom)]

@@ -3,10 +3,11 @@
 use core::time::Duration;
 
 use super::handle::{self, Handle, Receiving};
-use super::header::RECEIVE_ON;
+use super::header::{RECEIVE_ON, Side};
+use super::perform::Unmoved;
 use super::{Iter, RecvError, RecvTimeoutError, TryRecvError};
 use crate::base::error::OutOfResources;
-use crate::library::limit::Limit;
+use crate::library::limit::{ContextError, Limit, Patience};
 use crate::platform::Platform;
 
 /// The receiving side of a channel. Go: `<-chan T`. After the last receiver is dropped, nothing can be sent.
@@ -80,10 +81,10 @@ impl<T, Plat: Platform> Receiver<T, Plat> {
     ///
     /// The call has to wait, although the caller is pinned or is not a G with a P.
     #[doc(alias = "chanrecv")]
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
-        self.handle.recv().ok_or(RecvError)
+        self.recv_with(Patience::Forever).map_err(|_| RecvError)
     }
 
     /// Receives a value if there is one. Go: a `select` with one receive and `default`.
@@ -112,12 +113,15 @@ impl<T, Plat: Platform> Receiver<T, Plat> {
     #[inline]
     #[track_caller]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
-        let is_closed = match self.handle.try_recv() {
-            Ok(value) => return Ok(value),
-            Err(is_closed) => is_closed,
-        };
-        self.handle.header.check_closed(RECEIVE_ON);
-        Err(if is_closed { TryRecvError::Closed } else { TryRecvError::Empty })
+        let header = &self.handle.header;
+        if !header.looks_ready(Side::Receive) {
+            header.check_closed(RECEIVE_ON);
+            return Err(TryRecvError::Empty);
+        }
+        self.recv_with(Patience::Never).map_err(|unmoved| match unmoved {
+            Unmoved::Closed => TryRecvError::Closed,
+            Unmoved::Ended(_) => TryRecvError::Empty,
+        })
     }
 
     /// Like [`recv`](Self::recv), but waits no longer than `timeout`.
@@ -174,7 +178,18 @@ impl<T, Plat: Platform> Receiver<T, Plat> {
     /// In the same cases as [`recv_timeout`](Self::recv_timeout).
     #[track_caller]
     pub fn recv_until<'a>(&self, limit: impl Into<Limit<'a, Plat>>) -> Result<T, RecvTimeoutError> {
-        let received = self.handle.recv_until(limit.into());
+        self.recv_with(Patience::Until(&limit.into())).map_err(|unmoved| match unmoved {
+            Unmoved::Closed => RecvTimeoutError::Closed,
+            Unmoved::Ended(ContextError::DeadlineExceeded) => RecvTimeoutError::Timeout,
+            Unmoved::Ended(ContextError::Canceled) => RecvTimeoutError::Canceled,
+        })
+    }
+
+    /// Receives a value, and checks that the calling G may use the channel.
+    #[inline(always)]
+    #[track_caller]
+    fn recv_with(&self, patience: Patience<'_, Plat>) -> Result<T, Unmoved> {
+        let received = self.handle.receive(patience);
         if received.is_err() {
             self.handle.header.check_closed(RECEIVE_ON);
         }

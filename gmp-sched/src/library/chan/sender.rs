@@ -3,10 +3,11 @@
 use core::time::Duration;
 
 use super::handle::{self, Handle, Sending};
-use super::header::SEND_ON;
+use super::header::{SEND_ON, Side};
+use super::perform::Unmoved;
 use super::{SendError, SendTimeoutError, TrySendError};
 use crate::base::error::OutOfResources;
-use crate::library::limit::Limit;
+use crate::library::limit::{ContextError, Limit, Patience};
 use crate::platform::Platform;
 
 /// The sending side of a channel. Go: `chan<- T`. Dropping the last sender closes the channel.
@@ -78,10 +79,10 @@ impl<T, Plat: Platform> Sender<T, Plat> {
     ///
     /// The call has to wait, although the caller is pinned or is not a G with a P.
     #[doc(alias = "chansend")]
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
-        self.handle.send(value).map_err(SendError)
+        self.send_with(value, Patience::Forever).map_err(|(value, _)| SendError(value))
     }
 
     /// Sends `value` if no wait is needed. Go: a `select` with one send and `default`.
@@ -109,12 +110,15 @@ impl<T, Plat: Platform> Sender<T, Plat> {
     #[inline]
     #[track_caller]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
-        let (value, is_closed) = match self.handle.try_send(value) {
-            Ok(()) => return Ok(()),
-            Err(unsent) => unsent,
-        };
-        self.handle.header.check_closed(SEND_ON);
-        Err(if is_closed { TrySendError::Closed(value) } else { TrySendError::Full(value) })
+        let header = &self.handle.header;
+        if !header.looks_ready(Side::Send) {
+            header.check_closed(SEND_ON);
+            return Err(TrySendError::Full(value));
+        }
+        self.send_with(value, Patience::Never).map_err(|(value, unmoved)| match unmoved {
+            Unmoved::Closed => TrySendError::Closed(value),
+            Unmoved::Ended(_) => TrySendError::Full(value),
+        })
     }
 
     /// Like [`send`](Self::send), but waits no longer than `timeout`.
@@ -170,7 +174,18 @@ impl<T, Plat: Platform> Sender<T, Plat> {
     /// In the same cases as [`send_timeout`](Self::send_timeout).
     #[track_caller]
     pub fn send_until<'a>(&self, value: T, limit: impl Into<Limit<'a, Plat>>) -> Result<(), SendTimeoutError<T>> {
-        let sent = self.handle.send_until(value, limit.into());
+        self.send_with(value, Patience::Until(&limit.into())).map_err(|(value, unmoved)| match unmoved {
+            Unmoved::Closed => SendTimeoutError::Closed(value),
+            Unmoved::Ended(ContextError::DeadlineExceeded) => SendTimeoutError::Timeout(value),
+            Unmoved::Ended(ContextError::Canceled) => SendTimeoutError::Canceled(value),
+        })
+    }
+
+    /// Sends `value`, and checks that the calling G may use the channel.
+    #[inline(always)]
+    #[track_caller]
+    fn send_with(&self, value: T, patience: Patience<'_, Plat>) -> Result<(), (T, Unmoved)> {
+        let sent = self.handle.send(value, patience);
         if sent.is_err() {
             self.handle.header.check_closed(SEND_ON);
         }

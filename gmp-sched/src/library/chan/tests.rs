@@ -33,7 +33,7 @@ fn enqueue(header: &Header<Native>, side: Side) {
 fn waits_that_the_buffer_requires_are_accepted() {
     assert_eq!(release_after(|header, _| enqueue(header, Side::Receive)), "");
     let full = release_after(|header, held| {
-        held.set_len(header.word(), 1);
+        held.change_len(1);
         enqueue(header, Side::Send);
     });
     assert_eq!(full, "");
@@ -51,11 +51,11 @@ fn broken_invariant_is_found_when_the_lock_is_released() {
         enqueue(header, Side::Receive);
     });
     assert_eq!(closed, "a G waits for a closed channel");
-    let overfull = release_after(|header, held| held.set_len(header.word(), 2));
+    let overfull = release_after(|_, held| held.change_len(2));
     assert_eq!(overfull, "2 values are in a buffer for 1");
     let value = release_after(|header, held| {
         enqueue(header, Side::Receive);
-        held.set_len(header.word(), 1);
+        held.change_len(1);
     });
     assert_eq!(value, "a receiver waits although the buffer has a value");
     let room = release_after(|header, _| enqueue(header, Side::Send));

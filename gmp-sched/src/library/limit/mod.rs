@@ -3,6 +3,7 @@
 mod cause;
 mod hook;
 mod node;
+mod patience;
 mod registry;
 
 use alloc::sync::Arc;
@@ -18,6 +19,7 @@ use crate::platform::{Pinned, Platform};
 pub use cause::{Cause, ContextError};
 pub(crate) use hook::{Hook, OnEnd};
 pub(crate) use node::{Node, NotAdded};
+pub(crate) use patience::Patience;
 
 /// How long an operation may wait: until a deadline, until a context is done, or until the earlier of the two.
 ///

@@ -9,7 +9,8 @@ use crate::base::atomic::Ordering;
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::wait_reason::Awaited;
 use crate::entities::waiter::Waiter;
-use crate::library::chan::{Attempt, Channel, Header, Held, MOVED, RecvError, Side, unlock_and_ready};
+use crate::library::chan::{Attempt, Channel, Header, Held, MOVED, RecvError, Side, Unmoved};
+use crate::library::limit::Patience;
 use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};
 
@@ -142,9 +143,21 @@ impl<T, Plat: Platform> Arm for RecvCase<'_, T, Plat> {
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Result<T, RecvError>> {
-        // The value is not received into `self.slot`, because taking the address of that field would force the case
-        // into memory, even if the select never waits.
-        recv_now(self.channel)
+        /// Outlined with the channel and not with the case, because taking the address of the case would force it into
+        /// memory, even if the select never waits.
+        #[inline(never)]
+        #[track_caller]
+        fn receive<T, Plat: Platform>(channel: &Channel<T, Plat>) -> Option<Result<T, RecvError>> {
+            match channel.receive(Patience::Never) {
+                Ok(value) => Some(Ok(value)),
+                Err(Unmoved::Ended(_)) => None,
+                Err(Unmoved::Closed) => {
+                    channel.header.check_closed(SELECT_ON);
+                    Some(Err(RecvError))
+                }
+            }
+        }
+        receive(self.channel)
     }
 
     #[inline(always)]
@@ -212,38 +225,6 @@ fn unlock<Plat: Platform>(held: Held<'_, Plat>) {
     drop(held);
 }
 
-/// Implements [`Arm::try_now`] for a case that receives.
-#[inline(never)]
-#[track_caller]
-fn recv_now<T, Plat: Platform>(channel: &Channel<T, Plat>) -> Option<Result<T, RecvError>> {
-    match channel.recv_now() {
-        Ok(value) => Some(Ok(value)),
-        Err(false) => None,
-        Err(true) => {
-            channel.header.check_closed(SELECT_ON);
-            Some(Err(RecvError))
-        }
-    }
-}
-
-/// Implements [`Arm::try_now`] for a case that sends; returns whether it was ready.
-///
-/// # Safety
-///
-/// The caller upholds the contract of [`Transfer::attempt`].
-#[inline(always)]
-pub(super) unsafe fn try_now<Plat: Platform>(header: &Header<Plat>, target: &impl Transfer<Plat>) -> bool {
-    let pinned = Pinned::of_scheduler();
-    let held = header.lock(&pinned);
-    // SAFETY: the caller upholds this function's contract, and the called function has the same contract.
-    match unsafe { target.attempt(&held) } {
-        Attempt::Moved(waiting) => unlock_and_ready(&pinned, held, waiting),
-        Attempt::Closed => {}
-        Attempt::NotReady => return false,
-    }
-    true
-}
-
 /// Stores the outcome of an attempt. The outcome was pending before the attempt.
 #[inline(always)]
 pub(super) fn note<Plat: Platform>(outcome: &Cell<Outcome>, attempt: Attempt<Plat>) -> Attempt<Plat> {
@@ -254,6 +235,16 @@ pub(super) fn note<Plat: Platform>(outcome: &Cell<Outcome>, attempt: Attempt<Pla
         Attempt::NotReady => {}
     }
     attempt
+}
+
+/// Stores the result of an operation that did not wait. The outcome was pending before the operation.
+#[inline(always)]
+pub(super) fn note_result(outcome: &Cell<Outcome>, result: Result<(), Unmoved>) {
+    match result {
+        Ok(()) => outcome.set(Outcome::Moved),
+        Err(Unmoved::Closed) => outcome.set(Outcome::Closed),
+        Err(Unmoved::Ended(_)) => {}
+    }
 }
 
 /// A case of a select, independent of the type of its value; see [`Select`](super::Select) for an example. Made by
@@ -268,10 +259,8 @@ pub struct Case<'a, Plat: Platform> {
     waiter: MaybeUninit<Waiter<Plat>>,
     header: &'a Header<Plat>,
     side: Side,
-    /// The `listed` fields of all cases form a permutation: `cases[n].listed` is the index of the case that is n-th in
-    /// locking order. So the field does not describe the case that contains it. It is valid until the channels are
-    /// unlocked.
-    pub(super) listed: u32,
+    /// The index that the case had before the cases were sorted. Valid only for a select that has sorted its cases.
+    number: u32,
     target: &'a dyn Transfer<Plat>,
 }
 
@@ -279,7 +268,7 @@ impl<'a, Plat: Platform> Case<'a, Plat> {
     /// Makes a case with a pending outcome. The case borrows `target`, so that nothing else uses `target` meanwhile.
     #[inline(always)]
     pub(super) fn new(header: &'a Header<Plat>, side: Side, target: &'a dyn Transfer<Plat>) -> Self {
-        Self { waiter: MaybeUninit::uninit(), header, side, listed: 0, target }
+        Self { waiter: MaybeUninit::uninit(), header, side, number: 0, target }
     }
 
     #[inline(always)]
@@ -290,6 +279,16 @@ impl<'a, Plat: Platform> Case<'a, Plat> {
     /// Whether only Gs and timers of the calling G's bubble can make the case ready. Called only by a G in a bubble.
     pub(super) fn is_of_current_bubble(&self) -> bool {
         self.header.is_of_current_bubble() || self.header.wait_reason(self.side).is_durable()
+    }
+
+    /// Sets the index of the case before the cases are sorted.
+    pub(super) fn set_number(&mut self, number: u32) {
+        self.number = number;
+    }
+
+    /// The index that the case had before the cases were sorted.
+    pub(crate) fn number(&self) -> usize {
+        self.number as usize
     }
 
     /// The address of the case's channel.
@@ -325,13 +324,6 @@ impl<'a, Plat: Platform> Case<'a, Plat> {
     /// Takes the channel's lock and keeps it.
     pub(super) fn lock(&self, pinned: &Pinned<Plat>) {
         mem::forget(self.header.lock(pinned));
-    }
-
-    /// Takes and keeps the channel's lock if it is free; returns whether it was free. If the lock is not free, the
-    /// holder may be this select itself, because another case has the same channel.
-    #[inline(always)]
-    pub(super) fn try_lock(&self, pinned: &Pinned<Plat>) -> bool {
-        self.header.try_lock(pinned).map(mem::forget).is_some()
     }
 
     /// Releases the channel's lock, which the select holds.

@@ -200,13 +200,13 @@ macro_rules! __select {
             ($(mut $case,)* end,) => {
                 let mut ready = $crate::select::Ready::new();
                 $(ready.check(&$case);)*
-                let is_over = ready.check_end(&end);
+                ready.check_end(&end);
                 let chosen = ready.choose();
                 match $crate::__select!(@try chosen [$($case)*] end) {
                     ::core::option::Option::Some(result) => result,
                     ::core::option::Option::None => {
                         $(let mut $case = $case;)*
-                        let waited = $crate::select::Remaining::at(&mut [$($case.case()),*]).wait_unless(end, is_over);
+                        let waited = $crate::select::Remaining::at(&mut [$($case.case()),*]).wait_unless(end);
                         let chosen = $crate::select::Chosen::number(waited);
                         $crate::__select!(@take chosen [$($case)*])
                     }

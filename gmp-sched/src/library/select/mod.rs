@@ -24,9 +24,9 @@
 //!    before it makes a list of the cases.
 //! 2. If nothing seemed to be ready, or if the attempt failed, lock all channels, each once, and check again. This
 //!    check is exact. If a case is ready, perform it. If no case is ready and the select must not wait, return: at this
-//!    instant nothing was ready. A select that waits forever and is not ordered first tries to do steps 2 and 3
-//!    together, case by case. If it comes to a channel that is locked or ready, it undoes this attempt and does step 2
-//!    as described above.
+//!    instant nothing was ready. A select that may wait and is not ordered first tries to do steps 2 and 3 together, case
+//!    by case. If it comes to a channel that is locked or ready, it undoes this attempt and does step 2 as described
+//!    above.
 //! 3. Put a waiter into the queue of each case, park, and unlock on the far side. The waiters are in the cases, which
 //!    the macro keeps on the G's stack, and share one wait generation. Cases on the same channel queue in random order
 //!    or, if the select is ordered, in the order of the list. A waker that finds one of the waiters claims the wait
@@ -47,35 +47,28 @@ mod send;
 mod send_from;
 mod sink;
 mod source;
+mod wait;
 
-use core::mem;
 use core::time::Duration;
 
 #[doc(hidden)]
 pub use case::Arm;
 pub use case::{Case, RecvCase};
-use choose::{choose, try_one};
-pub(crate) use locks::{Locked, enter_all, leave_queues, unlock_all};
-use locks::{enter_in_order, lock_all, unlock_each};
+use choose::try_one;
 #[cfg(gmp_loom)]
-pub(crate) use locks::{list_as_given, lock_in_order, sort_by_place};
+pub(crate) use locks::{enter_all, leave_queues, lock_in_order, sort, unlock_all};
 #[doc(hidden)]
 pub use parts::{Chosen, End, OneOf, Ready, Remaining};
 pub use send::{SendCase, send};
 pub use send_from::{SendFromCase, send_from};
 pub use sink::Sink;
 pub use source::{Source, recv};
+#[cfg(gmp_loom)]
+pub(crate) use wait::try_locked;
+use wait::{wait_for_one_of_some, with_all_locks};
 
-use crate::base::atomic::Ordering;
-use crate::engine::current::CurrentGoroutine;
-use crate::engine::park::{park_with, ready_pinned};
 use crate::engine::preempt::before_wait;
-use crate::engine::windows::{At, Window};
-use crate::entities::goroutine::{Goroutine, WaitReason};
-use crate::entities::wait_reason::{Awaited, WaitFor};
-use crate::library::chan::Attempt;
-use crate::library::limit::{ContextError, Limit};
-use crate::library::waiter::wait_until;
+use crate::library::limit::{ContextError, Limit, Patience};
 use crate::platform::{Pinned, Platform};
 
 /// A select over any number of cases. Go: `reflect.Select`.
@@ -124,24 +117,6 @@ pub(crate) enum Choice {
     Random,
     /// The first ready case.
     First,
-}
-
-/// How long a select waits.
-enum Patience<'a, Plat: Platform> {
-    /// The select does not wait.
-    None,
-    /// The select waits forever.
-    Full,
-    /// The select waits until this limit is over. The flag says whether it was over when the select began.
-    Until(&'a Limit<'a, Plat>, bool),
-}
-
-impl<Plat: Platform> Patience<'_, Plat> {
-    /// Whether the limit was over when the select began, so that the limit competes with the cases.
-    #[inline(always)]
-    fn is_over(&self) -> bool {
-        matches!(self, Self::Until(_, true))
-    }
 }
 
 impl<'a, Plat: Platform> Select<'a, Plat> {
@@ -207,7 +182,7 @@ impl<'a, Plat: Platform> Select<'a, Plat> {
     #[inline]
     #[track_caller]
     pub fn wait(self) -> usize {
-        self.run(Patience::Full).expect("nothing else ends this wait")
+        self.run(Patience::Forever).expect("nothing else ends this wait")
     }
 
     /// Performs a ready case and returns its index. Returns `None` if there was an instant at which no case was ready.
@@ -229,7 +204,7 @@ impl<'a, Plat: Platform> Select<'a, Plat> {
     /// ```
     #[inline]
     pub fn poll(self) -> Option<usize> {
-        self.run(Patience::None)
+        self.run(Patience::Never)
     }
 
     /// Waits like [`wait`](Self::wait), but no longer than `limit`, which is a deadline, a context or both. A limit
@@ -263,7 +238,7 @@ impl<'a, Plat: Platform> Select<'a, Plat> {
     #[track_caller]
     pub fn wait_until<'l>(self, limit: impl Into<Limit<'l, Plat>>) -> Result<usize, ContextError> {
         let limit = limit.into();
-        self.run(Patience::Until(&limit, limit.err().is_some())).ok_or_else(|| limit.ended())
+        self.run(Patience::Until(&limit)).ok_or_else(|| limit.ended())
     }
 
     /// Waits like [`wait`](Self::wait), for `timeout` at most. Returns `None` if no case was chosen in time. Go: a case
@@ -286,187 +261,30 @@ impl<'a, Plat: Platform> Select<'a, Plat> {
     /// In the same cases as [`wait_until`](Self::wait_until).
     #[track_caller]
     pub fn wait_timeout(self, timeout: Duration) -> Option<usize> {
-        self.run(Patience::Until(&Limit::after(timeout), timeout.is_zero()))
+        self.run(Patience::Until(&Limit::after(timeout)))
     }
 
     #[inline]
     #[track_caller]
     fn run(self, patience: Patience<'_, Plat>) -> Option<usize> {
-        if !matches!(patience, Patience::None) {
+        if patience.may_wait() {
             before_wait::<Plat>();
         }
         let pinned = Pinned::of_scheduler();
+        let is_over = patience.limit().is_some_and(|limit| limit.err().is_some());
         if !self.has_tried_one
-            && let Some(chosen) = try_one(&pinned, self.cases, self.choice, patience.is_over())
+            && let Some(chosen) = try_one(&pinned, self.cases, self.choice, is_over)
         {
             return (chosen < self.cases.len()).then_some(chosen);
         }
-        if matches!(patience, Patience::None) && self.cases.len() <= 1 {
+        if !patience.may_wait() && self.cases.len() <= 1 {
             // Step 1 has found that there was an instant at which the only case, if any, was not ready; see
             // `Header::looks_ready`.
             return None;
         }
-        match patience {
-            Patience::Full if self.choice == Choice::Random => Some(wait_for_one_of_some(pinned, self.cases)),
-            _ => with_all_locks(pinned, self.cases, self.choice, patience),
+        if patience.may_wait() && !is_over && self.choice == Choice::Random {
+            return wait_for_one_of_some(pinned, self.cases, patience);
         }
-    }
-}
-
-/// Steps 2 to 4 of a select that may choose any case and waits forever. First goes through the cases and, for each
-/// case, locks the channel, checks the case, and queues on the channel. If a channel is already locked or a case seems
-/// to be ready, undoes this, and starts again at step 2 with all channels locked.
-///
-/// Inlined into [`Remaining::wait`], where the number of cases is known, so that the loops are unrolled.
-#[inline(always)]
-#[track_caller]
-fn wait_for_one<'a, Plat, C>(pinned: Pinned<Plat>, cases: &mut C) -> usize
-where
-    Plat: Platform,
-    C: AsRef<[Case<'a, Plat>]> + AsMut<[Case<'a, Plat>]> + ?Sized,
-{
-    let caller = CurrentGoroutine::of(pinned);
-    let window = Window::<Plat>::open(At::SelectQueues);
-    let generation = caller.me.open_wait();
-    if cases.as_ref().is_empty() || !enter_all(&caller.pinned, caller.me, generation, cases.as_mut()) {
-        window.close();
-        return with_all_locks(caller.pinned, cases.as_mut(), Choice::Random, Patience::Full)
-            .expect("nothing else ends this wait");
-    }
-    // From here on the cases are only read, because the far side may still be in `unlock_each`, which reads them.
-    let cases = &*cases;
-    let (me, awaited) = (caller.me, cases.as_ref());
-    let pinned = park_with(caller, WaitFor::new(WaitReason::Select, &awaited), |_, _| {
-        unlock_each(cases.as_ref());
-        true
-    });
-    window.close();
-    leave_queues(&pinned, cases.as_ref(), me.woken_by.load(Ordering::Relaxed)).expect("one of them is the waker")
-}
-
-/// Does what [`wait_for_one`] does, for a number of cases that is known only at run time.
-#[inline(never)]
-#[track_caller]
-fn wait_for_one_of_some<Plat: Platform>(pinned: Pinned<Plat>, cases: &mut [Case<'_, Plat>]) -> usize {
-    wait_for_one(pinned, cases)
-}
-
-/// Locks all channels, then performs a ready case or waits for one (steps 2 to 4 of the algorithm).
-#[inline(never)]
-#[track_caller]
-fn with_all_locks<Plat: Platform>(
-    pinned: Pinned<Plat>,
-    cases: &mut [Case<'_, Plat>],
-    choice: Choice,
-    patience: Patience<'_, Plat>,
-) -> Option<usize> {
-    let (locked, is_any_ready) = lock_all(&pinned, cases, choice);
-    let is_over = patience.is_over();
-    if (is_any_ready || is_over)
-        && let Some((chosen, waiting)) = try_locked(&pinned, cases, choice, is_over)
-    {
-        unlock_all(cases, locked);
-        if let Some(goroutine) = waiting {
-            ready_pinned(&pinned, goroutine);
-        }
-        return (chosen < cases.len()).then_some(chosen);
-    }
-    match patience {
-        Patience::Full => park(pinned, cases, locked, choice, None),
-        // If the limit has ended since the select began, it ends the wait at once.
-        Patience::Until(limit, _) => park(pinned, cases, locked, choice, Some(limit)),
-        Patience::None => {
-            unlock_all(cases, locked);
-            None
-        }
-    }
-}
-
-/// Tries cases with all locks held (the second half of step 2 of the algorithm). A case that seems to be ready is
-/// really ready, unless other wakers have ended the waits of all Gs on the other side of its channel. A failed attempt
-/// removes the waiters of those Gs from the queue, so that the case no longer seems to be ready. If the limit `is_over`
-/// and is chosen, returns `cases.len()` in place of an index.
-#[cold]
-#[inline(never)]
-pub(crate) fn try_locked<Plat: Platform>(
-    pinned: &Pinned<Plat>,
-    cases: &[Case<'_, Plat>],
-    choice: Choice,
-    is_over: bool,
-) -> Option<(usize, Option<&'static Goroutine<Plat>>)> {
-    loop {
-        let chosen = match choice {
-            Choice::Random => choose(pinned, cases, is_over)?,
-            Choice::First => cases.iter().position(Case::looks_ready).or(is_over.then_some(cases.len()))?,
-        };
-        let Some(case) = cases.get(chosen) else { return Some((chosen, None)) };
-        match case.attempt() {
-            Attempt::Moved(waiting) => return Some((chosen, waiting)),
-            Attempt::Closed => return Some((chosen, None)),
-            Attempt::NotReady => {}
-        }
-    }
-}
-
-/// Queues on all channels, parks, and leaves the queues (steps 3 and 4 of the algorithm). The caller holds the locks
-/// of all channels and has found no case ready.
-#[track_caller]
-fn park<Plat: Platform>(
-    pinned: Pinned<Plat>,
-    cases: &mut [Case<'_, Plat>],
-    locked: Locked,
-    choice: Choice,
-    limit: Option<&Limit<'_, Plat>>,
-) -> Option<usize> {
-    let (caller, kept) = CurrentGoroutine::holding(pinned, Kept { cases, locked });
-    mem::forget(kept);
-    let window = Window::<Plat>::open(At::SelectQueues);
-    let generation = caller.me.open_wait();
-    enter_in_order(cases, locked, choice, caller.me, generation);
-    // Without cases and without a limit, nothing can end the wait.
-    let reason = if cases.is_empty() && limit.is_none() { WaitReason::SelectNoCases } else { WaitReason::Select };
-    // Until this G has locked each channel again, the far side may still be in `unlock_all`, which reads the cases.
-    // So from here on this G, too, only reads the cases.
-    let cases_shared = &*cases;
-    let me = caller.me;
-    let wait_for = WaitFor::new(reason, &cases_shared);
-    // These closures are `move`, because the G may run and end while the far side is still in `unlock_all`, if there
-    // are no cases.
-    let unlock = move || unlock_all(cases_shared, locked);
-    let (pinned, waker) = match limit {
-        None => {
-            let pinned = park_with(caller, wait_for, move |_, _| {
-                unlock();
-                true
-            });
-            (pinned, me.woken_by.load(Ordering::Relaxed))
-        }
-        Some(limit) => {
-            let waker = wait_until(caller, wait_for, generation, *limit, unlock);
-            (Pinned::of_scheduler(), waker)
-        }
-    };
-    window.close();
-    leave_queues(&pinned, cases_shared, waker)
-}
-
-/// The locks that a select keeps while it prepares to park. Dropping this guard releases the locks, for example when
-/// the select panics because its caller must not block.
-struct Kept<'c, 'a, Plat: Platform> {
-    cases: &'c [Case<'a, Plat>],
-    locked: Locked,
-}
-
-impl<Plat: Platform> Drop for Kept<'_, '_, Plat> {
-    fn drop(&mut self) {
-        unlock_all(self.cases, self.locked);
-    }
-}
-
-impl<Plat: Platform> Awaited for &[Case<'_, Plat>] {
-    /// Whether each channel belongs to the caller's bubble or is a nil channel.
-    #[cold]
-    fn is_of_current_bubble(&self) -> bool {
-        self.iter().all(Case::is_of_current_bubble)
+        with_all_locks(pinned, self.cases, self.choice, patience)
     }
 }

@@ -4,11 +4,12 @@
 use core::marker::PhantomData;
 use core::time::Duration;
 
+use super::Select;
 use super::case::{Arm, Case};
 use super::choose::choose_bit;
-use super::{Patience, Select, wait_for_one};
+use super::wait::wait_for_one;
 use crate::engine::preempt::before_wait;
-use crate::library::limit::{ContextError, Limit};
+use crate::library::limit::{ContextError, Limit, Patience};
 use crate::platform::{Pinned, Platform};
 
 /// Which of the cases seem to be ready. This is a bit set, with one bit for each call of [`check`](Self::check).
@@ -40,14 +41,11 @@ impl<Plat: Platform> Ready<Plat> {
         before_wait::<Plat>();
     }
 
-    /// Records and returns whether `end` is over. Called after all cases were checked, so that `end` counts as the last
-    /// of them.
+    /// Records whether `end` is over. Called after all cases were checked, so that `end` counts as the last of them.
     #[inline(always)]
-    pub fn check_end(&mut self, end: &End<'_, Plat>) -> bool {
-        let is_over = end.is_over();
-        self.bits |= u64::from(is_over).checked_shl(self.checked).unwrap_or(0);
+    pub fn check_end(&mut self, end: &End<'_, Plat>) {
+        self.bits |= u64::from(end.is_over()).checked_shl(self.checked).unwrap_or(0);
         self.checked += 1;
-        is_over
     }
 
     /// Returns the index of one of the cases that seem to be ready, each with equal probability. If no case seems to be
@@ -91,7 +89,7 @@ impl<'a, Plat: Platform, const N: usize> Remaining<'a, Plat, N> {
     #[inline(never)]
     #[track_caller]
     pub fn wait(self) -> usize {
-        wait_for_one(Pinned::of_scheduler(), self.cases)
+        wait_for_one(Pinned::of_scheduler(), self.cases, Patience::Forever).expect("nothing else ends this wait")
     }
 
     /// See [`Select::poll`].
@@ -100,11 +98,11 @@ impl<'a, Plat: Platform, const N: usize> Remaining<'a, Plat, N> {
         Select::after_step_1(self.cases).poll()
     }
 
-    /// See [`Select::wait_until`] and [`Select::wait_timeout`]. `is_over` is the result of [`Ready::check_end`].
+    /// See [`Select::wait_until`] and [`Select::wait_timeout`].
     #[inline]
     #[track_caller]
-    pub fn wait_unless(self, end: End<'_, Plat>, is_over: bool) -> Option<usize> {
-        Select::after_step_1(self.cases).run(Patience::Until(&end.limit(), is_over))
+    pub fn wait_unless(self, end: End<'_, Plat>) -> Option<usize> {
+        Select::after_step_1(self.cases).run(Patience::Until(&end.limit()))
     }
 }
 

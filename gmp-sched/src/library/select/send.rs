@@ -5,8 +5,9 @@ use core::fmt;
 use core::mem::ManuallyDrop;
 
 use super::Sink;
-use super::case::{Arm, CHOSEN, Case, Outcome, SELECT_ON, Transfer, note, try_now};
+use super::case::{Arm, CHOSEN, Case, Outcome, SELECT_ON, Transfer, note, note_result};
 use crate::library::chan::{Attempt, Channel, Held, SendError, Side};
+use crate::library::limit::Patience;
 use crate::platform::Platform;
 
 /// A case that sends. See [`send`] for an example.
@@ -126,9 +127,12 @@ impl<T, Plat: Platform> Arm for SendCase<'_, T, Plat> {
     #[inline(never)]
     fn try_now(&mut self) -> Option<Result<(), SendError<T>>> {
         self.renew();
-        // SAFETY: `renew` has made the outcome pending.
-        let is_done = unsafe { try_now(&self.channel.header, self) };
-        if is_done { self.take() } else { None }
+        // SAFETY: `renew` has made the outcome pending, so the value is initialised. When the value has moved, `note`
+        // sets the outcome to `Moved`.
+        note_result(&self.outcome, unsafe {
+            self.channel.perform(Side::Send, self.value.get().cast(), Patience::Never)
+        });
+        self.take()
     }
 
     #[inline]

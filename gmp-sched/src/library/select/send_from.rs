@@ -5,8 +5,9 @@ use core::fmt;
 use core::mem::{self, MaybeUninit};
 
 use super::Sink;
-use super::case::{Arm, CHOSEN, Case, Outcome, SELECT_ON, Transfer, note, try_now};
+use super::case::{Arm, CHOSEN, Case, Outcome, SELECT_ON, Transfer, note, note_result};
 use crate::library::chan::{Attempt, Channel, Header, Held, SendError, Side};
+use crate::library::limit::Patience;
 use crate::platform::Platform;
 
 /// A case that sends the value of an `Option`. See [`send_from`] for an example.
@@ -133,10 +134,15 @@ impl<T, Plat: Platform> Arm for SendFromCase<'_, T, Plat> {
 
     #[inline(never)]
     fn try_now(&mut self) -> Option<Result<(), SendError<T>>> {
-        self.target.put_back();
-        // SAFETY: `put_back` has made the outcome pending.
-        let done = self.target.take_out() && unsafe { try_now(&self.target.channel.header, &self.target) };
-        if done { self.take() } else { None }
+        let target = &mut self.target;
+        target.put_back();
+        if target.take_out() {
+            // SAFETY: `take_out` has put the value into `slot`. When the value has moved, `note_result` sets the outcome
+            // to `Moved`.
+            let moved = unsafe { target.channel.perform(Side::Send, target.slot.get().cast(), Patience::Never) };
+            note_result(&target.outcome, moved);
+        }
+        self.take()
     }
 
     #[inline]

@@ -4,8 +4,6 @@ use core::ptr;
 
 use crate::base::atomic::Ordering;
 use crate::engine::current::CurrentGoroutine;
-#[cfg(not(gmp_loom))]
-use crate::engine::park::park_with;
 use crate::engine::windows::{At, Window};
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{WaitGeneration, WaitReason};
@@ -14,7 +12,7 @@ use crate::entities::waiter::Waiter;
 use crate::library::limit::Limit;
 use crate::library::waiter::WaitQueue;
 #[cfg(not(gmp_loom))]
-use crate::library::waiter::wait_until;
+use crate::library::waiter::wait;
 use crate::platform::{Pinned, Platform};
 
 /// Proof that the caller is a G that may block. It permits one wait.
@@ -84,19 +82,10 @@ impl<'a, Plat: Platform> Blocking<'a, Plat> {
             crate::engine::loom_wait::wait(me, || drop(guard));
         }
         #[cfg(not(gmp_loom))]
-        let is_ended_by_limit = match limit {
-            None => {
-                drop(park_with(caller, wait_for, |_, _| {
-                    drop(guard);
-                    true
-                }));
-                false
-            }
-            Some(limit) => wait_until(caller, wait_for, generation, *limit, || drop(guard)).is_none(),
-        };
+        let ended_by = wait(caller, wait_for, generation, limit.copied(), || drop(guard));
         window.close();
         #[cfg(not(gmp_loom))]
-        if is_ended_by_limit {
+        if ended_by.is_some() {
             return None;
         }
         Some(me.waiter.outcome.load(Ordering::Relaxed))

@@ -3,8 +3,8 @@
 use core::fmt;
 
 use super::{Instant, Ticker, Timer};
-use crate::library::chan::RecvTimeoutError;
-use crate::library::limit::{ContextError, Limit};
+use crate::library::chan::Unmoved;
+use crate::library::limit::{ContextError, Limit, Patience};
 use crate::library::select::{RecvCase, Source};
 use crate::platform::{Pinned, Platform};
 
@@ -31,7 +31,7 @@ macro_rules! waits {
             /// [bubble](crate#features) in which the timer or ticker was made.
             #[track_caller]
             pub fn wait(&self) -> Instant {
-                self.slot.ticks().recv().expect(NEVER_CLOSED)
+                self.receive(Patience::Forever).expect("nothing else ends this wait")
             }
 
             /// The same as [`wait`](Self::wait), under the name that the method of a
@@ -68,10 +68,14 @@ macro_rules! waits {
             /// [bubble](crate#features) in which the timer or ticker was made.
             #[track_caller]
             pub fn wait_until<'a>(&self, limit: impl Into<Limit<'a, Plat>>) -> Result<Instant, ContextError> {
-                self.slot.ticks().recv_until(limit.into()).map_err(|error| match error {
-                    RecvTimeoutError::Timeout => ContextError::DeadlineExceeded,
-                    RecvTimeoutError::Canceled => ContextError::Canceled,
-                    RecvTimeoutError::Closed => unreachable!("{NEVER_CLOSED}"),
+                self.receive(Patience::Until(&limit.into()))
+            }
+
+            #[track_caller]
+            fn receive(&self, patience: Patience<'_, Plat>) -> Result<Instant, ContextError> {
+                self.slot.ticks().receive(patience).map_err(|unmoved| match unmoved {
+                    Unmoved::Ended(error) => error,
+                    Unmoved::Closed => unreachable!("the channel of a timer is never closed"),
                 })
             }
 
@@ -121,8 +125,6 @@ macro_rules! waits {
         }
     };
 }
-
-const NEVER_CLOSED: &str = "the channel of a timer is never closed";
 
 waits!(Timer);
 waits!(Ticker);

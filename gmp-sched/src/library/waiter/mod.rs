@@ -47,28 +47,41 @@ impl<Plat: Platform> Waiter<Plat> {
     }
 }
 
-/// Parks the caller until a waker or `end` ends the wait. The caller has put its waiter into one queue, or several
-/// waiters into several queues, with the wait generation `generation`. (A caller that waits only for `end` has queued
-/// no waiter.) `unlock` runs on the far side and releases the queues' locks. From then on a waker of these queues may
-/// ready the G; `end` may do so even earlier, because it is armed before the unlock. Returns the waiter through which
-/// the G was woken, or `None` if `end` ended the wait. Afterwards the caller must remove those of its waiters that are
-/// still queued.
+/// Parks the caller until a waker ends the wait, or `end` if there is one. The caller has put its waiter into one
+/// queue, or several waiters into several queues, with the wait generation `generation`. (A caller that waits only for
+/// `end` has queued no waiter.) `unlock` runs on the far side and releases the queues' locks. From then on a waker of
+/// these queues may ready the G; `end` may do so even earlier, because it is armed before the unlock.
+///
+/// Returns `end` if it has ended the wait. In that case, and if there is more than one waiter, the caller must then
+/// remove those of its waiters that are still queued. If the wait has a generation of its own, the waiter through which
+/// the G was woken is in `woken_by`.
+#[inline(always)]
 #[cfg_attr(feature = "std", track_caller)]
-pub(crate) fn wait_until<'a, Plat: Platform>(
+pub(crate) fn wait<'a, Plat: Platform, E: WaitEnd<Plat>>(
     caller: CurrentGoroutine<Plat>,
-    wait: impl Into<WaitFor<'a>>,
+    wait_for: impl Into<WaitFor<'a>>,
     generation: WaitGeneration,
-    end: impl WaitEnd<Plat>,
+    end: Option<E>,
     unlock: impl FnOnce(),
-) -> Option<&'static Waiter<Plat>> {
+) -> Option<E> {
+    let Some(end) = end else {
+        // The closure is `move`, because the G may run and overwrite its stack as soon as `unlock` has begun.
+        drop(park_with(caller, wait_for, move |_, _| {
+            unlock();
+            true
+        }));
+        return None;
+    };
     let me = caller.me;
     me.woken_by.store(None, Ordering::Relaxed);
     // The closure is `move`, because the G may run and overwrite its stack once the commit has armed `end`.
-    drop(park_with(caller, wait, move |pinned, me| {
+    drop(park_with(caller, wait_for, move |pinned, me| {
         end.arm(pinned, me, generation);
         unlock();
         true
     }));
     end.disarm(me);
-    me.woken_by.load(Ordering::Relaxed).filter(|&waker| !ptr::eq(waker, &raw const me.context_waiter))
+    let waker = me.woken_by.load(Ordering::Relaxed);
+    let is_woken = waker.is_some_and(|waker| !ptr::eq(waker, &raw const me.context_waiter));
+    (!is_woken).then_some(end)
 }

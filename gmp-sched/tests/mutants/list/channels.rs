@@ -21,16 +21,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/chan/channel.rs",
         "the length of the buffer is not updated",
-        "            held.set_len(word, 1);",
+        "            held.change_len(1);",
         "",
         Model("channel::buffered_values_are_received_in_order"),
     ),
     mutant(
         "library/chan/channel.rs",
         "a sender does not see that the channel is closed",
-        "        if word.is_restricted() && self.header.refuses() {
-            return Attempt::Closed;
-        }
+        "            true if self.header.refuses() => return Attempt::Closed,
 ",
         "",
         Model("channel::send_and_receive_agree_with_a_concurrent_close"),
@@ -124,8 +122,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "library/select/locks.rs",
         "two selects lock their channels in different orders",
-        "            while position >= gap && place(cases, cases[position - gap].listed) > place(cases, number) {",
-        "            while false && position >= gap && place(cases, cases[position - gap].listed) > place(cases, number) {",
+        "        Choice::First => cases.sort_unstable_by_key(|case| (case.place_in_order(), case.number())),",
+        "        Choice::First => {}",
         Model("channel::two_selects"),
     ),
     mutant(
@@ -157,21 +155,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("lock::holder_of_a_lock_sees_what_the_previous_one_did"),
     ),
     mutant(
-        "library/select/mod.rs",
+        "library/select/wait.rs",
         "a select that panics because it may not block keeps its locks",
-        "        unlock_all(self.cases, self.locked);
+        "        unlock_all(self.cases);
     }",
-        "        let _ = (self.cases, self.locked);
+        "        let _ = self.cases;
     }",
         Model("channel::caller_that_may_not_block_panics_without_lock_and_waiter"),
     ),
     mutant(
-        "library/select/mod.rs",
+        "library/select/wait.rs",
         "a select that parks unlocks one channel too few",
-        "        unlock_each(cases.as_ref());
-        true",
-        "        unlock_each(&cases.as_ref()[1..]);
-        true",
+        "move || unlock_all(cases.as_ref())",
+        "move || unlock_all(&cases.as_ref()[1..])",
         Model("channel::whole_select_takes_one_of_two_values"),
     ),
     mutant(
@@ -182,16 +178,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Test("threads/misuse/blocking", "wait_on_a_foreign_thread_panics_without_keeping_a_lock_or_the_value"),
     ),
     mutant(
-        "library/chan/channel.rs",
+        "library/chan/perform.rs",
         "a send enters the queue before it is known that its G may wait",
         "        let (caller, held) = CurrentGoroutine::holding(pinned, held);
         let me = caller.me;
         let window = Window::<Plat>::open(At::ChannelQueue);
-        me.waiter.prepare(me, WaitGeneration::SOLE, slot.cast());
+        let limit = patience.limit();
+        let generation = if limit.is_some() { me.open_wait() } else { WaitGeneration::SOLE };
+        me.waiter.prepare(me, generation, slot.cast());
         self.header.queue(side).push_back(&me.waiter);
         let wait_for",
         "        let me = pinned.goroutine();
-        me.waiter.prepare(me, WaitGeneration::SOLE, slot.cast());
+        let limit = patience.limit();
+        let generation = if limit.is_some() { me.open_wait() } else { WaitGeneration::SOLE };
+        me.waiter.prepare(me, generation, slot.cast());
         self.header.queue(side).push_back(&me.waiter);
         let (caller, held) = CurrentGoroutine::holding(pinned, held);
         let window = Window::<Plat>::open(At::ChannelQueue);
