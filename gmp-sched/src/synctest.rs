@@ -38,10 +38,10 @@
 //! [`WaitGroup`](crate::sync::WaitGroup) checks whether there has ever been a bubble. Readying a G has no additional
 //! cost, because the status of the G shows whether it waits in a bubble.
 
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::base::error::{JoinError, OutOfResources};
+use crate::base::forever::make_forever;
 use crate::base::instant::Instant;
 use crate::base::list::List;
 use crate::engine::current::CurrentGoroutine;
@@ -194,10 +194,7 @@ impl<Plat: Platform> Bubble<Plat> {
             bubble.restart();
             return Ok(bubble);
         }
-        let mut storage = Vec::new();
-        storage.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-        storage.push(Self::new(unused)?);
-        Ok(&storage.leak()[0])
+        make_forever(|| Self::new(unused))
     }
 
     /// Advances the clock until all Gs have ended. Returns the result of `main`. If `main` panicked, or if the

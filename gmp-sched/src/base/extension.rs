@@ -1,11 +1,11 @@
 //! A value that is stored in a structure of a lower layer although only a higher layer knows its type.
 
-use alloc::vec::Vec;
 use core::any::Any;
 
 use spin::Once;
 
 use crate::base::error::OutOfResources;
+use crate::base::forever::make_forever;
 
 /// Storage for a value whose type only a higher layer knows. The value is created on first use and never freed.
 #[derive(Debug)]
@@ -27,10 +27,7 @@ impl Extension {
         make: impl FnOnce() -> T,
     ) -> Result<&'static T, OutOfResources> {
         let value = self.0.try_call_once(|| {
-            let mut storage = Vec::new();
-            storage.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-            storage.push(make());
-            let value: &'static T = &storage.leak()[0];
+            let value = make_forever(|| Ok(make()))?;
             Ok(value as &'static (dyn Any + Send + Sync))
         })?;
         Ok(value.downcast_ref().expect("each extension belongs to one module"))

@@ -4,6 +4,7 @@
 pub(crate) mod atomic;
 pub(crate) mod error;
 pub(crate) mod extension;
+pub(crate) mod forever;
 pub(crate) mod id;
 pub(crate) mod instant;
 pub(crate) mod list;

@@ -1,12 +1,12 @@
 //! Reuse of the slots of dead Gs: a spawn takes a slot from a [free list](crate::entities::free_list), and the slot
 //! returns to a free list when its G has ended.
 
-use alloc::vec::Vec;
 use core::iter;
 use core::ops::Range;
 
 use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
+use crate::base::forever::make_forever;
 use crate::engine::poison::{check_poison, poison};
 use crate::entities::free_list::BATCH;
 use crate::entities::goroutine::{Goroutine, StackSize};
@@ -88,11 +88,10 @@ pub(crate) fn take_with_stack<Plat: Platform>(
 
 /// Makes a new slot, without a stack.
 fn make<Plat: Platform>(scheduler: &'static Scheduler<Plat>) -> Result<&'static Goroutine<Plat>, OutOfResources> {
-    let mut slots = Vec::new();
-    slots.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-    scheduler.reserve_global()?;
-    slots.push(Goroutine::new(scheduler));
-    let slot: &'static Goroutine<Plat> = &slots.leak()[0];
+    let slot = make_forever(|| {
+        scheduler.reserve_global()?;
+        Ok(Goroutine::new(scheduler))
+    })?;
     scheduler.register(slot);
     Ok(slot)
 }

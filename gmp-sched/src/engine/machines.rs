@@ -1,9 +1,8 @@
 //! Making Ms, and ending idle Ms if there have been more Ms than needed for some time.
 
-use alloc::vec::Vec;
-
 use crate::base::atomic::{Ordering, fence};
 use crate::base::error::OutOfResources;
+use crate::base::forever::make_forever;
 use crate::base::id::MachineId;
 use crate::base::instant::Instant;
 use crate::base::reference::push_forever;
@@ -51,13 +50,10 @@ impl<Plat: Platform> Scheduler<Plat> {
         let retired = self.shared.lock().retired_machines.pop_front();
         let machine = match retired {
             Some(machine) => machine,
-            None => {
-                let mut slot = Vec::new();
-                slot.try_reserve_exact(1).map_err(|_| OutOfResources)?;
+            None => make_forever(|| {
                 let id = MachineId(self.next_machine_id.fetch_add(1, Ordering::Relaxed));
-                slot.push(Machine::new(id, self));
-                &slot.leak()[0]
-            }
+                Ok(Machine::new(id, self))
+            })?,
         };
         let is_new = machine.thread().is_none();
         match Plat::start_thread(NewMachine::new(machine)) {

@@ -2,7 +2,6 @@
 //! the previous thread of the CPU visible to other CPUs, which is safe because this thread's context has been saved. Gs
 //! use the same technique.
 
-use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::ops::Range;
 
@@ -11,6 +10,7 @@ use super::token::Token;
 use super::{Cpu, Thread, Threads};
 use crate::base::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::base::error::OutOfResources;
+use crate::base::forever::make_forever;
 use crate::base::reference::AtomicRef;
 use crate::base::timing_wheel::WheelEntry;
 use crate::context::{self, SavedContext, Start, Transfer, Word};
@@ -36,23 +36,22 @@ impl<C: Cpu> Threads<C> {
         entry: fn(usize) -> !,
         argument: usize,
     ) -> Result<&'static Thread<C>, OutOfResources> {
-        let mut slot = Vec::new();
-        slot.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-        let context = SavedContext::new();
-        // SAFETY: the caller promises that the stack is mapped and that nothing else uses it. The address is rounded
-        // down to a multiple of 16. No other flow of control knows the context, which is new.
-        unsafe { context::prepare::<ThreadMain<C>>(&context, stack.end & !15) };
-        slot.push(Thread {
-            context,
-            stack_end: AtomicUsize::new(stack.end),
-            token: Token::parked(),
-            last_cpu: AtomicU32::new(u32::try_from(C::current()).unwrap_or(0)),
-            link: AtomicRef::none(),
-            sleep: WheelEntry::unlinked(),
-            entry,
-            argument,
-        });
-        Ok(&slot.leak()[0])
+        make_forever(|| {
+            let context = SavedContext::new();
+            // SAFETY: the caller promises that the stack is mapped and that nothing else uses it. The address is rounded
+            // down to a multiple of 16. No other flow of control knows the context, which is new.
+            unsafe { context::prepare::<ThreadMain<C>>(&context, stack.end & !15) };
+            Ok(Thread {
+                context,
+                stack_end: AtomicUsize::new(stack.end),
+                token: Token::parked(),
+                last_cpu: AtomicU32::new(u32::try_from(C::current()).unwrap_or(0)),
+                link: AtomicRef::none(),
+                sleep: WheelEntry::unlinked(),
+                entry,
+                argument,
+            })
+        })
     }
 
     /// Ends the calling thread. [`Cpu::ended`] is called when the thread has left its stack.

@@ -5,6 +5,7 @@ use core::fmt;
 
 use crate::base::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::base::error::OutOfResources;
+use crate::base::forever::make_forever;
 use crate::base::id::GoroutineId;
 use crate::base::instant::Instant;
 use crate::base::points::Points;
@@ -83,7 +84,7 @@ impl Ring {
     #[cfg(feature = "std")]
     pub(crate) fn observer(number: u64, track: Track) -> Result<&'static Self, OutOfResources> {
         let memory: Vec<_> = (0..memory::RING_HEADER_WORDS + WORDS).map(|_| AtomicU64::new(0)).collect();
-        Self { observer: Some((number, track)), ..Self::new(memory.leak(), None) }.leak()
+        make_forever(|| Ok(Self { observer: Some((number, track)), ..Self::new(memory.leak(), None) }))
     }
 
     /// Makes a ring in `memory`, whose content becomes that of an empty ring. `until` is `None` if the memory is not
@@ -96,7 +97,7 @@ impl Ring {
         for (word, value) in memory.iter().zip(memory::ring_header(0, track, memory.len())) {
             word.store(value, Ordering::Relaxed);
         }
-        Self::new(memory, until).leak()
+        make_forever(|| Ok(Self::new(memory, until)))
     }
 
     fn new(memory: &'static [AtomicU64], until: Option<Until>) -> Self {
@@ -114,13 +115,6 @@ impl Ring {
             call_stacks: Definitions::none(),
             records_call_stacks: AtomicBool::new(false),
         }
-    }
-
-    fn leak(self) -> Result<&'static Self, OutOfResources> {
-        let mut ring = Vec::new();
-        ring.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-        ring.push(self);
-        Ok(&ring.leak()[0])
     }
 
     /// The number of events for which the ring has room.

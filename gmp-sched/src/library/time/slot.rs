@@ -30,7 +30,6 @@
 //! the G that waited for the tick is readied, or the G of the function is started. Stopping or setting the timer
 //! increments the generation, so a firing of an earlier setting has no effect, however late it comes.
 
-use alloc::vec::Vec;
 use core::fmt;
 use core::mem::{self, ManuallyDrop};
 use core::time::Duration;
@@ -39,6 +38,7 @@ use spin::Once;
 
 use crate::base::atomic::{AtomicBool, Ordering};
 use crate::base::error::OutOfResources;
+use crate::base::forever::make_forever;
 use crate::base::instant::Instant;
 use crate::base::list::{Linked, List};
 use crate::base::reference::AtomicRef;
@@ -141,10 +141,7 @@ impl<Plat: Platform> TimerSlot<Plat> {
         let slot = match first {
             Some(slot) => slot,
             None => {
-                let mut storage = Vec::new();
-                storage.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-                storage.push(Self::new(unused)?);
-                let slot: &'static Self = &storage.leak()[0];
+                let slot = make_forever(|| Self::new(unused))?;
                 slot.ticks.header.set_timer(slot.fire_target());
                 slot
             }
