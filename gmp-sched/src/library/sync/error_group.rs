@@ -152,10 +152,15 @@ impl<E: Send + 'static, Plat: Platform> ErrorGroup<E, Plat> {
     }
 
     fn add_hook(&self, hook: Hook<E, Plat>) {
+        // Allocated without the lock. The number cannot grow meanwhile, because only the owner of the group adds hooks.
+        let count = self.shared.outcome.lock().hooks.len();
+        let mut hooks = Vec::with_capacity(count + 1);
         {
             let mut outcome = self.shared.outcome.lock();
             if outcome.error.is_none() {
-                outcome.hooks.push(hook);
+                hooks.append(&mut outcome.hooks);
+                hooks.push(hook);
+                mem::swap(&mut hooks, &mut outcome.hooks);
                 return;
             }
         }

@@ -1,7 +1,7 @@
 //! Deduplication of concurrent calls. Go: `golang.org/x/sync/singleflight`.
 
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
 use core::mem;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -41,8 +41,11 @@ use crate::platform::Platform;
 /// ```
 #[doc(alias = "singleflight")]
 pub struct SingleFlight<K, V, Plat: Platform> {
-    calls: Mutex<BTreeMap<K, Arc<Call<V, Plat>>>, Plat>,
+    /// The calls under way, in the order of their keys.
+    calls: Mutex<Calls<K, V, Plat>, Plat>,
 }
+
+type Calls<K, V, Plat> = Vec<(K, Arc<Call<V, Plat>>)>;
 
 struct Call<V, Plat: Platform> {
     value: OnceCell<V, Plat>,
@@ -93,7 +96,7 @@ impl<K: Ord + Clone, V: Clone, Plat: Platform> SingleFlight<K, V, Plat> {
     /// ```
     #[must_use]
     pub const fn new() -> Self {
-        Self { calls: Mutex::new(BTreeMap::new()) }
+        Self { calls: Mutex::new(Vec::new()) }
     }
 
     /// Returns the value of `fetch` or, if a call with the same key is under way, the value of that call. Blocks the
@@ -118,33 +121,13 @@ impl<K: Ord + Clone, V: Clone, Plat: Platform> SingleFlight<K, V, Plat> {
     #[track_caller]
     #[doc(alias = "Do")]
     pub fn call(&self, key: K, fetch: impl FnOnce() -> V) -> Fetched<V> {
-        // What the program may define for a key or a value (`clone`, `drop`) is called without the lock, because it may
-        // block or use this `SingleFlight`. Under the lock, keys are only compared.
-        let mut unused = (Some(key.clone()), None);
-        let call = {
-            let mut calls = self.calls.lock();
-            match calls.get_mut(&key) {
-                Some(call) if !call.is_over.load(Ordering::Relaxed) => {
-                    call.is_shared.store(true, Ordering::Relaxed);
-                    Arc::clone(call)
-                }
-                found => {
-                    let call = Arc::new(Call::new());
-                    match found {
-                        Some(ended) => unused.1 = Some(mem::replace(ended, Arc::clone(&call))),
-                        None => _ = unused.0.take().map(|key| calls.insert(key, Arc::clone(&call))),
-                    }
-                    call
-                }
-            }
-        };
-        drop(unused);
+        let call = self.join_or_begin(&key);
         let value = {
             let _end = End(&call);
             call.value.get_or_init(fetch).clone()
         };
         // The call is removed before any caller returns with its value, because later callers must make a new call.
-        self.remove(&key, &call);
+        self.remove_if(&key, |found| Arc::ptr_eq(found, &call));
         Fetched { value, is_shared: call.is_shared.load(Ordering::Relaxed) }
     }
 
@@ -163,19 +146,68 @@ impl<K: Ord + Clone, V: Clone, Plat: Platform> SingleFlight<K, V, Plat> {
     #[track_caller]
     #[doc(alias = "Forget")]
     pub fn forget(&self, key: &K) {
-        let forgotten = self.calls.lock().remove_entry(key);
-        drop(forgotten);
+        self.remove_if(key, |_| true);
     }
 
+    /// Returns the call with this key that is under way, or a new one.
+    ///
+    /// What the program may define for a key or a value (`clone`, `drop`) is called without the lock, because it may
+    /// block or use this `SingleFlight`. Under the lock, keys are only compared, and nothing is allocated.
     #[track_caller]
-    fn remove(&self, key: &K, ended: &Arc<Call<V, Plat>>) {
+    fn join_or_begin(&self, key: &K) -> Arc<Call<V, Plat>> {
+        let new = Arc::new(Call::new());
+        let mut entry = Some((key.clone(), Arc::clone(&new)));
+        let mut roomier = Vec::new();
+        loop {
+            let needed = {
+                let mut calls = self.calls.lock();
+                match find(&calls, key) {
+                    Ok(index) if !calls[index].1.is_over.load(Ordering::Relaxed) => {
+                        let call = &calls[index].1;
+                        call.is_shared.store(true, Ordering::Relaxed);
+                        return Arc::clone(call);
+                    }
+                    Ok(ended) => {
+                        if let Some(entry) = &mut entry {
+                            // The ended call is dropped after the unlock.
+                            mem::swap(entry, &mut calls[ended]);
+                        }
+                        return new;
+                    }
+                    Err(index) => {
+                        let needed = calls.len() + 1;
+                        if calls.capacity() < needed && roomier.capacity() >= needed {
+                            roomier.append(&mut calls);
+                            mem::swap(&mut *calls, &mut roomier);
+                        }
+                        if calls.capacity() >= needed {
+                            calls.extend(entry.take());
+                            calls[index..].rotate_right(1);
+                            return new;
+                        }
+                        needed
+                    }
+                }
+            };
+            roomier = Vec::with_capacity(2 * needed);
+        }
+    }
+
+    /// Removes the call with this key if it `is_it`.
+    #[track_caller]
+    fn remove_if(&self, key: &K, is_it: impl FnOnce(&Arc<Call<V, Plat>>) -> bool) {
         let removed = {
             let mut calls = self.calls.lock();
-            let is_it = calls.get(key).is_some_and(|call| Arc::ptr_eq(call, ended));
-            if is_it { calls.remove_entry(key) } else { None }
+            let index = find(&calls, key).ok().filter(|&index| is_it(&calls[index].1));
+            index.map(|index| calls.remove(index))
         };
         drop(removed);
     }
+}
+
+/// Finds the call with this key, or else the index at which it is to be inserted.
+fn find<K: Ord, V, Plat: Platform>(calls: &Calls<K, V, Plat>, key: &K) -> Result<usize, usize> {
+    calls.binary_search_by(|(known, _)| known.cmp(key))
 }
 
 impl<K: Ord + Clone, V: Clone, Plat: Platform> Default for SingleFlight<K, V, Plat> {
