@@ -5,6 +5,7 @@ use core::hash::{Hash, Hasher};
 
 use fnv::FnvHasher;
 
+use crate::base::atomic::Ordering;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
@@ -14,11 +15,11 @@ use crate::platform::Platform;
 const MOST_GROUPS: usize = 48;
 
 impl<Plat: Platform> Scheduler<Plat> {
-    /// Displays the living Gs. Gs with the same status, wait reason, name and creator form a group. A group is
-    /// displayed as the line of its first G and the number of its other Gs. The line contains the number and name of
-    /// the G, its status, and the G that spawned it. For a G that waits, the wait reason and the time since the wait
-    /// began replace the status. If there are more than 48 groups, the Gs of the further groups are only counted. Go:
-    /// `goroutineheader`.
+    /// Displays the living Gs. Gs with the same status, wait reason, name, creator and function form a group. A group
+    /// is displayed as the line of its first G and the number of its other Gs. The line contains the number and name of
+    /// the G, its status, the G that spawned it, and the function or closure that it was spawned to run. For a G that
+    /// waits, the wait reason and the time since the wait began replace the status. If there are more than 48 groups,
+    /// the Gs of the further groups are only counted. Go: `goroutineheader`.
     ///
     /// With the feature `std`, one more line follows for each group of waiting Gs: the line of the program's code at
     /// which they wait. Gs of a group wait at the same line.
@@ -84,8 +85,14 @@ fn key<Plat: Platform>(goroutine: &'static Goroutine<Plat>, place: &impl Hash) -
     (goroutine.status() as u8, goroutine.wait_reason() as u8).hash(&mut hasher);
     goroutine.name().as_ref().map(|name| name.as_str()).hash(&mut hasher);
     goroutine.creator().map(|creator| creator.0).hash(&mut hasher);
+    function(goroutine).hash(&mut hasher);
     place.hash(&mut hasher);
     hasher.finish()
+}
+
+/// The name of the function or closure of the program that the G was made to run.
+fn function<Plat: Platform>(goroutine: &Goroutine<Plat>) -> Option<&'static str> {
+    goroutine.body_functions.load(Ordering::Relaxed).map(|functions| (functions.name)())
 }
 
 /// Displays the line of a G.
@@ -105,7 +112,9 @@ impl<Plat: Platform> fmt::Display for Header<Plat> {
         } else {
             write!(f, "[{status}]")?;
         }
-        goroutine.creator().map_or(Ok(()), |creator| write!(f, " created by goroutine {creator}"))
+        let Some(creator) = goroutine.creator() else { return Ok(()) };
+        write!(f, " created by goroutine {creator}")?;
+        function(goroutine).map_or(Ok(()), |name| write!(f, " to run {name}"))
     }
 }
 

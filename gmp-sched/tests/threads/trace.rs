@@ -300,53 +300,69 @@ fn events_are_recorded_after_shared_memory_was_overwritten() {
     });
 }
 
-/// Functions that Gs of the library run.
+/// Functions that Gs of the library run. Each waits for the gate.
 #[cfg(feature = "extras")]
 mod functions {
-    pub(super) fn of_wait_group() {}
+    pub(super) static GATE: gmp_sched::native::Mutex<()> = gmp_sched::native::Mutex::new(());
+
+    pub(super) fn of_wait_group() {
+        drop(GATE.lock());
+    }
 
     pub(super) fn of_error_group() -> Result<(), ()> {
+        drop(GATE.lock());
         Ok(())
     }
 
-    pub(super) fn of_scope() {}
+    pub(super) fn of_scope() {
+        drop(GATE.lock());
+    }
 
     pub(super) fn of_try_scope() -> Result<(), ()> {
+        drop(GATE.lock());
         Ok(())
     }
 
-    pub(super) fn of_timer() {}
+    pub(super) fn of_timer() {
+        drop(GATE.lock());
+    }
 
-    pub(super) fn of_context() {}
+    pub(super) fn of_context() {
+        drop(GATE.lock());
+    }
 }
 
 #[cfg(feature = "extras")]
 #[test]
-fn trace_names_the_function_of_the_program_and_not_that_of_the_library() {
-    let events = THREADS.run_with(1, |scheduler| {
+fn trace_and_list_name_the_function_of_the_program_and_not_that_of_the_library() {
+    let (events, list) = THREADS.run_with(1, |scheduler| {
         scheduler.start_trace(10_000).unwrap();
+        let gate = functions::GATE.lock();
         let group = std::sync::Arc::new(native::WaitGroup::new());
         group.go(functions::of_wait_group);
-        group.wait();
-        let group = native::ErrorGroup::new();
-        group.go(functions::of_error_group);
-        group.wait().unwrap();
-        native::scope(|scope| scope.go(functions::of_scope).join()).unwrap();
-        let context = native::Context::background();
-        native::try_scope(&context, |scope| {
-            scope.go(functions::of_try_scope);
-            Ok(())
-        })
-        .unwrap();
+        let errors = native::ErrorGroup::new();
+        errors.go(functions::of_error_group);
+        let background = native::Context::background();
         let timer = native::after_func(Duration::ZERO, functions::of_timer);
-        let (context, cancel) = context.with_cancel();
+        let (context, cancel) = background.with_cancel();
         let end = context.after_func(functions::of_context);
         cancel.cancel();
+        let list = native::try_scope(&background, |scope| {
+            scope.go(functions::of_try_scope);
+            native::scope(|scope| {
+                scope.go(functions::of_scope);
+                native::sleep(Duration::from_millis(1));
+                let list = scheduler.goroutine_list().to_string();
+                drop(gate);
+                Ok::<_, ()>(list)
+            })
+        });
+        group.wait();
+        errors.wait().unwrap();
         // The Gs of both functions have begun when neither can be stopped any more.
-        native::sleep(Duration::from_millis(1));
         assert!(!timer.stop() && !end.stop());
         scheduler.stop_trace();
-        all_events(scheduler)
+        (all_events(scheduler), list.unwrap())
     });
     let mut names: Vec<String> = Vec::new();
     for (_, event) in events {
@@ -363,6 +379,7 @@ fn trace_names_the_function_of_the_program_and_not_that_of_the_library() {
     {
         let is_named = |name: &String| name.ends_with(&format!("::functions::{function}"));
         assert!(names.iter().any(is_named), "{function}: {names:?}");
+        assert!(list.contains(&format!("::functions::{function}\n")), "{function}: {list}");
     }
     assert!(names.iter().all(|name| !name.starts_with("gmp_sched::")), "{names:?}");
 }
