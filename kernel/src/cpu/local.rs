@@ -15,40 +15,42 @@
 //! the operand `gs:[DEADLINE]` is the CPU's own `DEADLINE`.
 //!
 //! A word can thus be read or changed by **one instruction**, during which the caller cannot migrate to another CPU.
-//! The macros [`load!`], [`store!`], [`add!`] and [`change!`] expand to such instructions, and need no guard.
-//! [`CpuLocal::here`] takes two steps: it loads the distance and adds it to the address of the static. Its result is
-//! meaningful only while the caller cannot migrate. If the caller migrates nevertheless, it accesses the data of
-//! another CPU. This is not undefined behaviour, because the type of every per-CPU static is `Sync`.
+//! `load_here`, `store_here` and `add_here` are such instructions, and need no guard. [`CpuLocal::here`] takes two
+//! steps: it loads the distance and adds it to the address of the static. Its result is meaningful only while the
+//! caller cannot migrate. If the caller migrates nevertheless, it accesses the data of another CPU. This is not
+//! undefined behaviour, because the type of every per-CPU static is `Sync`.
 
 use alloc::vec::Vec;
+use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use x86_64::VirtAddr;
 use x86_64::registers::model_specific::GsBase;
 
 use super::id::{CpuId, MAX_CPUS};
 
-/// A static of which each CPU has a copy. Declared by [`cpu_local!`].
+/// A static of which each CPU has a copy. Declared by [`cpu_local!`]. The type `Name` stands for the name of the static,
+/// so each static has a type of its own.
 #[derive(Debug)]
 #[repr(transparent)]
-pub(crate) struct CpuLocal<T>(T);
+pub(crate) struct CpuLocal<T, Name>(T, PhantomData<Name>);
 
-impl<T: Sync> CpuLocal<T> {
+impl<T: Sync, Name> CpuLocal<T, Name> {
     /// # Safety
     /// The result must be the initial value of a static in the section `.cpu_local`. This value must remain valid if it
     /// is copied byte by byte before its first use.
     pub(crate) const unsafe fn new(initial: T) -> Self {
-        Self(initial)
+        Self(initial, PhantomData)
     }
 
     /// Returns the copy of the calling CPU. Meaningful only while the caller cannot migrate.
     #[inline(always)]
     pub(crate) fn here(&'static self) -> &'static T {
         // SAFETY: before a CPU accesses per-CPU data, `install` sets the CPU's GS base to the distance from the section
-        // to the CPU's copy. `fill` has stored the same distance in that copy's `BASE`, which `base` loads.
-        unsafe { self.at(base()) }
+        // to the CPU's copy. `fill` has stored the same distance in that copy's `BASE`.
+        unsafe { self.at(BASE.load_here()) }
     }
 
     /// Returns the copy of `cpu`, or `None` if that CPU is not up.
@@ -72,119 +74,82 @@ impl<T: Sync> CpuLocal<T> {
     }
 }
 
-/// An atomic word that the macros below access. The type of its value decides how many bits an instruction moves, so
-/// the macros accept a value of this type only.
+/// A per-CPU static that is an `AtomicU32` or an `AtomicUsize`. Each function is one instruction. An instruction names
+/// the static, so [`cpu_local!`] implements this trait for each static by itself.
 pub(crate) trait Word {
     /// The value of the word.
     type Value;
-}
 
-impl Word for AtomicU32 {
-    type Value = u32;
-}
+    /// Loads this CPU's copy.
+    fn load_here(&'static self) -> Self::Value;
 
-impl Word for AtomicUsize {
-    type Value = usize;
-}
+    /// Stores `value` into this CPU's copy.
+    fn store_here(&'static self, value: Self::Value);
 
-impl<T> Word for AtomicPtr<T> {
-    type Value = *mut T;
-}
-
-/// Returns `value`. Compiles only if `value` has the type of the value of `word`, and `word` has this many bytes.
-#[inline(always)]
-pub(crate) fn value_of<const BYTES: usize, T: Word>(_word: &CpuLocal<T>, value: T::Value) -> T::Value {
-    const { assert!(size_of::<T>() == BYTES, "the instruction moves another number of bytes") };
-    value
+    /// Adds `value` to this CPU's copy. Wraps around.
+    fn add_here(&'static self, value: Self::Value);
 }
 
 /// Declares per-CPU statics. The type must be `Sync`, because other CPUs may access a CPU's copy.
 macro_rules! cpu_local {
-    ($($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty = $initial:expr;)+) => {
-        $(
-            $(#[$attribute])*
-            #[expect(unsafe_code, reason = "per-CPU data have a section of their own")]
-            #[unsafe(link_section = ".cpu_local")]
-            $visibility static $name: $crate::cpu::local::CpuLocal<$type> =
-                // SAFETY: the static is in that section. The value may be copied, because no per-CPU value contains an
-                // address inside the section.
-                unsafe { $crate::cpu::local::CpuLocal::new($initial) };
-        )+
+    ($($(#[$attribute:meta])* static $name:ident: $type:tt = $initial:expr;)+) => {$(
+        $(#[$attribute])*
+        #[expect(unsafe_code, reason = "per-CPU data have a section of their own")]
+        #[unsafe(link_section = ".cpu_local")]
+        static $name: $crate::cpu::local::CpuLocal<$type, $name::Name> =
+            // SAFETY: the static is in that section. The value may be copied, because no per-CPU value contains an
+            // address inside the section.
+            unsafe { $crate::cpu::local::CpuLocal::new($initial) };
+
+        #[expect(non_snake_case, reason = "a module may have the name of a static")]
+        mod $name {
+            #[derive(Debug)]
+            pub(super) enum Name {}
+        }
+
+        $crate::cpu::local::cpu_local!(@word $name $type);
+    )+};
+    (@word $name:ident AtomicU32) => { $crate::cpu::local::cpu_local!(@word $name AtomicU32, u32, "{:e}"); };
+    (@word $name:ident AtomicUsize) => { $crate::cpu::local::cpu_local!(@word $name AtomicUsize, usize, "{:r}"); };
+    (@word $name:ident $other:tt) => {};
+    (@word $name:ident $type:ident, $value:ty, $register:literal) => {
+        #[expect(unsafe_code, reason = "reaches per-CPU data through GS")]
+        impl $crate::cpu::local::Word for $crate::cpu::local::CpuLocal<$type, $name::Name> {
+            type Value = $value;
+
+            #[inline(always)]
+            fn load_here(&'static self) -> $value {
+                let value;
+                // SAFETY: `install` sets the GS base before this CPU accesses per-CPU data, so the operand is the CPU's
+                // copy of the static. The register has the size of the static. The option `pure` is not set, because
+                // the word must be loaded again after a context switch.
+                unsafe {
+                    core::arch::asm!(concat!("mov ", $register, ", gs:[{}]"), out(reg) value, sym $name,
+                        options(nostack, preserves_flags, readonly));
+                }
+                value
+            }
+
+            #[inline(always)]
+            fn store_here(&'static self, value: $value) {
+                // SAFETY: as in `load_here`.
+                unsafe {
+                    core::arch::asm!(concat!("mov gs:[{1}], ", $register), in(reg) value, sym $name,
+                        options(nostack, preserves_flags));
+                }
+            }
+
+            #[inline(always)]
+            fn add_here(&'static self, value: $value) {
+                // SAFETY: as in `load_here`.
+                unsafe {
+                    core::arch::asm!(concat!("add gs:[{1}], ", $register), in(reg) value, sym $name, options(nostack));
+                }
+            }
+        }
     };
 }
 pub(crate) use cpu_local;
-
-/// Loads this CPU's copy of a word. The type of its value, of 32 or 64 bits, follows `as`. Takes one instruction.
-macro_rules! load {
-    ($word:ident as u32) => { $crate::cpu::local::load!($word, u32, 4, "mov {:e}, gs:[{word}]") };
-    ($word:ident as $type:ty) => { $crate::cpu::local::load!($word, $type, 8, "mov {:r}, gs:[{word}]") };
-    ($word:ident, $type:ty, $bytes:literal, $instruction:literal) => {{
-        let value: $type;
-        // SAFETY: `install` sets the GS base before this CPU accesses per-CPU data, so the operand is the CPU's copy of
-        // the static. `value_of` checks that the word has this type. The option `pure` is not set, because the word
-        // must be loaded again after a context switch.
-        unsafe {
-            core::arch::asm!($instruction, out(reg) value, word = sym $word, options(nostack, preserves_flags, readonly));
-        }
-        $crate::cpu::local::value_of::<$bytes, _>(&$word, value)
-    }};
-}
-pub(crate) use load;
-
-/// Stores a `usize` or a pointer into this CPU's copy of a word of that type. Takes one instruction.
-macro_rules! store {
-    ($word:ident, $value:expr) => {{
-        let value = $crate::cpu::local::value_of::<8, _>(&$word, $value);
-        // SAFETY: the operand is this CPU's copy of the word, because `install` has set the GS base of this CPU. The
-        // word is an atomic of 64 bits, and this instruction stores all 64 bits.
-        unsafe {
-            core::arch::asm!("mov gs:[{word}], {:r}", in(reg) value, word = sym $word, options(nostack, preserves_flags));
-        }
-    }};
-}
-pub(crate) use store;
-
-/// Adds a `usize` to this CPU's copy of a word of that type, modulo 2^64. Takes one instruction.
-macro_rules! add {
-    ($word:ident, $value:expr) => {{
-        let value: usize = $crate::cpu::local::value_of::<8, _>(&$word, $value);
-        // SAFETY: the operand is this CPU's copy of the word, because `install` has set the GS base of this CPU. The
-        // word is an atomic of 64 bits, and this instruction changes all 64 bits.
-        unsafe {
-            core::arch::asm!("add gs:[{word}], {}", in(reg) value, word = sym $word, options(nostack));
-        }
-    }};
-}
-pub(crate) use add;
-
-/// Changes this CPU's copy of a 32-bit word by the given instruction. The operand of the instruction, if it has one,
-/// must be a constant.
-macro_rules! change {
-    ($instruction:literal, $word:ident $(, $operand:expr)?) => {{
-        let _: &$crate::cpu::local::CpuLocal<core::sync::atomic::AtomicU32> = &$word;
-        // SAFETY: the operand is this CPU's copy of the word, because `install` has set the GS base of this CPU. The
-        // option `nomem` is not set, so the compiler moves no memory access across this instruction.
-        unsafe {
-            core::arch::asm!(
-                concat!($instruction, " dword ptr gs:[{word}]" $(, ", {operand}", $crate::cpu::local::nothing!($operand))?),
-                word = sym $word,
-                $(operand = const $operand,)?
-                options(nostack)
-            );
-        }
-    }};
-}
-pub(crate) use change;
-
-/// Expands to the empty string. `change!` must add the text `, {operand}` only if an operand was passed, so the text is
-/// inside a `$(…)?`. Rust requires that every `$(…)?` contains a parameter such as `$operand`. So `change!` passes
-/// `$operand` to `nothing!` there, and `nothing!` ignores it.
-macro_rules! nothing {
-    ($operand:expr) => {
-        ""
-    };
-}
-pub(crate) use nothing;
 
 unsafe extern "C" {
     /// The first address of the section `.cpu_local`, defined in `link.ld`.
@@ -212,12 +177,7 @@ cpu_local! {
 /// Returns the number of the calling CPU. Takes one instruction.
 #[inline(always)]
 pub(super) fn id() -> CpuId {
-    CpuId::from_number(load!(ID as u32))
-}
-
-#[inline(always)]
-fn base() -> usize {
-    load!(BASE as usize)
+    CpuId::from_number(ID.load_here())
 }
 
 fn section() -> *const u8 {
@@ -289,7 +249,7 @@ pub(crate) fn init_boot_cpu() {
 /// Calls `body`, which loads segment registers, and then restores the GS base in case `body` has changed it. `body`
 /// must not access per-CPU data.
 pub(crate) fn keep_base(body: impl FnOnce()) {
-    let base = base();
+    let base = BASE.load_here();
     body();
     GsBase::write(VirtAddr::new(base as u64));
 }

@@ -36,10 +36,10 @@ use core::arch::asm;
 use core::marker::PhantomData;
 use core::panic::Location;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use super::contexts;
-use super::local::{self, change, cpu_local, load, store};
+use super::local::{self, Word as _, cpu_local};
 
 pub use super::id::{CpuId, MAX_CPUS};
 
@@ -62,24 +62,39 @@ cpu_local! {
     static CURRENT_MACHINE: AtomicUsize = AtomicUsize::new(0);
     /// The address of the M whose thread parked last on this CPU, or 0 if none has.
     static PARKED_MACHINE: AtomicUsize = AtomicUsize::new(0);
-    /// Where this CPU took the first of the [`InterruptMutex`](crate::sync::InterruptMutex)es that it holds. Null if
-    /// the CPU holds none, or if interrupts were already off when the CPU took the first one.
-    static INTERRUPTS_OFF_AT: AtomicPtr<Location<'static>> = AtomicPtr::new(ptr::null_mut());
-    /// Where the preempt count was last raised from zero. Recorded only in debug builds, so that raising the count is a
-    /// single instruction in other builds.
-    static PREEMPT_OFF_AT: AtomicPtr<Location<'static>> = AtomicPtr::new(ptr::null_mut());
+    /// The address of the [`Location`] at which this CPU took the first of the
+    /// [`InterruptMutex`](crate::sync::InterruptMutex)es that it holds. 0 if the CPU holds none, or if interrupts were
+    /// already off when the CPU took the first one.
+    static INTERRUPTS_OFF_AT: AtomicUsize = AtomicUsize::new(0);
+    /// The address of the [`Location`] at which the preempt count was last raised from zero, or 0. Recorded only in
+    /// debug builds, so that raising the count is a single instruction in other builds.
+    static PREEMPT_OFF_AT: AtomicUsize = AtomicUsize::new(0);
+}
+
+/// Changes the preempt word of this CPU by the given instruction, whose second operand, if it has one, is a constant.
+macro_rules! change_preempt_word {
+    ($instruction:literal $(, $operand:expr)?) => {
+        // SAFETY: the operand is this CPU's copy of the preempt word, because `CpuCopy::install` has set the GS base of
+        // this CPU. The option `nomem` is not set, so the compiler moves no memory access across this instruction.
+        unsafe { asm!($instruction, sym PREEMPT $(, const $operand)?, options(nostack)) }
+    };
+}
+
+/// Returns the location with this address, or `None` if the address is 0.
+fn location_at(address: usize) -> Option<&'static Location<'static>> {
+    // SAFETY: both words that contain such an address are 0 or the exposed address of a `Location`, and locations are
+    // constants.
+    unsafe { ptr::with_exposed_provenance::<Location<'static>>(address).as_ref() }
 }
 
 /// Returns where this CPU took the lock that has turned interrupts off, or `None` if no lock has turned them off.
 pub(crate) fn interrupts_off_at() -> Option<&'static Location<'static>> {
-    // SAFETY: the word is null or a reference to a `Location`, and locations are constants.
-    unsafe { INTERRUPTS_OFF_AT.here().load(Ordering::Relaxed).as_ref() }
+    location_at(INTERRUPTS_OFF_AT.load_here())
 }
 
 /// Returns where preemption was last turned off on this CPU, if that was recorded.
 pub(crate) fn preempt_off_at() -> Option<&'static Location<'static>> {
-    // SAFETY: the word is null or a reference to a `Location`, and locations are constants.
-    unsafe { PREEMPT_OFF_AT.here().load(Ordering::Relaxed).as_ref() }
+    location_at(PREEMPT_OFF_AT.load_here())
 }
 
 /// Whether `cpu` is in a handler of an interrupt or exception.
@@ -97,19 +112,19 @@ pub fn current() -> CpuId {
 /// Returns the address of the M that runs on this CPU, or 0 if no M runs on it. Takes one instruction.
 #[inline(always)]
 pub(crate) fn current_machine() -> usize {
-    load!(CURRENT_MACHINE as usize)
+    CURRENT_MACHINE.load_here()
 }
 
 /// Sets the word that [`current_machine`] reads. Takes one instruction.
 #[inline(always)]
 pub(crate) fn set_current_machine(machine: usize) {
-    store!(CURRENT_MACHINE, machine);
+    CURRENT_MACHINE.store_here(machine);
 }
 
 /// Returns the address of the M whose thread parked last on this CPU, or 0 if none has. Takes one instruction.
 #[inline(always)]
 pub(crate) fn parked_machine() -> usize {
-    load!(PARKED_MACHINE as usize)
+    PARKED_MACHINE.load_here()
 }
 
 /// Records that this CPU runs no thread any more. If the last thread belonged to an M, records this M as the one whose
@@ -118,7 +133,7 @@ pub(crate) fn parked_machine() -> usize {
 pub(crate) fn forget_current_machine() {
     let machine = current_machine();
     if machine != 0 {
-        store!(PARKED_MACHINE, machine);
+        PARKED_MACHINE.store_here(machine);
         set_current_machine(0);
     }
 }
@@ -127,7 +142,7 @@ pub(crate) fn forget_current_machine() {
 /// or that they are about to be turned on again. Takes one instruction.
 #[inline(always)]
 pub(super) fn set_interrupts_off_at(location: Option<&'static Location<'static>>) {
-    store!(INTERRUPTS_OFF_AT, location.map_or(ptr::null_mut(), |location| ptr::from_ref(location).cast_mut()));
+    INTERRUPTS_OFF_AT.store_here(location.map_or(0, |location| ptr::from_ref(location).expose_provenance()));
 }
 
 unsafe extern "Rust" {
@@ -143,10 +158,10 @@ unsafe extern "Rust" {
 #[inline(always)]
 #[cfg_attr(debug_assertions, track_caller)]
 pub(crate) fn preempt_disable() {
-    change!("inc", PREEMPT);
+    change_preempt_word!("inc dword ptr gs:[{}]");
     #[cfg(debug_assertions)]
     if preempt_count() == 1 {
-        PREEMPT_OFF_AT.here().store(ptr::from_ref(Location::caller()).cast_mut(), Ordering::Relaxed);
+        PREEMPT_OFF_AT.store_here(ptr::from_ref(Location::caller()).expose_provenance());
     }
 }
 
@@ -182,7 +197,7 @@ pub(crate) fn preempt_enable() {
 /// scheduler, has to check for a pending switch itself.
 #[inline(always)]
 pub(crate) fn preempt_enable_quietly() {
-    change!("dec", PREEMPT);
+    change_preempt_word!("dec dword ptr gs:[{}]");
 }
 
 /// Returns the preempt count of this CPU: how many pins are in force.
@@ -216,26 +231,14 @@ pub(crate) fn is_any_set<const MASK: u32>() -> bool {
     false
 }
 
-/// Adds `UNITS` to the preempt word. Takes one instruction.
-#[inline(always)]
-fn add_to_preempt_word<const UNITS: u32>() {
-    change!("add", PREEMPT, UNITS);
-}
-
-/// Subtracts `UNITS` from the preempt word. Takes one instruction.
-#[inline(always)]
-fn subtract_from_preempt_word<const UNITS: u32>() {
-    change!("sub", PREEMPT, UNITS);
-}
-
 /// Adds the calling handler to the counts in the preempt word. The call must be the first action of the handler, with
 /// interrupts off.
 #[inline(always)]
 pub(crate) fn enter_trap(is_nmi: bool) {
     if is_nmi {
-        add_to_preempt_word::<{ TRAP + NMI }>();
+        change_preempt_word!("add dword ptr gs:[{}], {}", TRAP + NMI);
     } else {
-        add_to_preempt_word::<TRAP>();
+        change_preempt_word!("add dword ptr gs:[{}], {}", TRAP);
     }
 }
 
@@ -244,9 +247,9 @@ pub(crate) fn enter_trap(is_nmi: bool) {
 #[inline(always)]
 pub(crate) fn leave_trap(is_nmi: bool) {
     if is_nmi {
-        subtract_from_preempt_word::<{ TRAP + NMI }>();
+        change_preempt_word!("sub dword ptr gs:[{}], {}", TRAP + NMI);
     } else {
-        subtract_from_preempt_word::<TRAP>();
+        change_preempt_word!("sub dword ptr gs:[{}], {}", TRAP);
     }
 }
 
@@ -264,28 +267,28 @@ pub(crate) fn is_pending() -> bool {
 /// Returns the preempt word. Takes one instruction.
 #[inline(always)]
 pub(super) fn preempt_word() -> u32 {
-    load!(PREEMPT as u32)
+    PREEMPT.load_here()
 }
 
 /// Whether an `InterruptMutex` has turned interrupts off on this CPU. Returns `false` if no such lock is held, or if
 /// interrupts were already off when the first lock was taken. Takes one instruction.
 #[inline(always)]
 pub(super) fn has_lock_turned_interrupts_off() -> bool {
-    !load!(INTERRUPTS_OFF_AT as *mut Location<'static>).is_null()
+    INTERRUPTS_OFF_AT.load_here() != 0
 }
 
 /// Records in the preempt word that the caller takes an [`InterruptMutex`](crate::sync::InterruptMutex). Takes one
 /// instruction.
 #[inline(always)]
 pub(super) fn raise_lock_count() {
-    add_to_preempt_word::<LOCK>();
+    change_preempt_word!("add dword ptr gs:[{}], {}", LOCK);
 }
 
 /// Records in the preempt word that the caller has released an [`InterruptMutex`](crate::sync::InterruptMutex). Takes
 /// one instruction.
 #[inline(always)]
 pub(super) fn lower_lock_count() {
-    subtract_from_preempt_word::<LOCK>();
+    change_preempt_word!("sub dword ptr gs:[{}], {}", LOCK);
 }
 
 /// Makes the pending switch. Called with preemption on, while a switch is pending.
@@ -297,13 +300,13 @@ pub(super) fn honour_pending() {
 /// Requests a switch on this CPU. The switch is pending from now on.
 #[inline(always)]
 pub(crate) fn set_pending() {
-    change!("and", PREEMPT, i32::MAX);
+    change_preempt_word!("and dword ptr gs:[{}], {}", i32::MAX);
 }
 
 /// Withdraws the request of [`set_pending`].
 #[inline(always)]
 pub(crate) fn clear_pending() {
-    change!("or", PREEMPT, i32::MIN);
+    change_preempt_word!("or dword ptr gs:[{}], {}", i32::MIN);
 }
 
 /// Returns how many handlers of interrupts and exceptions are active on this CPU, one nested in the other. Takes one

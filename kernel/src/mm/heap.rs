@@ -23,7 +23,7 @@ use super::page_runs::{allocate_large, free_large};
 use super::{object_cache, page_runs, refusal};
 use crate::cpu::contexts;
 use crate::cpu::cpus;
-use crate::cpu::local::{add, cpu_local};
+use crate::cpu::local::{Word as _, cpu_local};
 use crate::cpu::percpu::CpuId;
 
 cpu_local! {
@@ -56,14 +56,14 @@ unsafe impl GlobalAlloc for KernelHeap {
             None => allocate_large(layout),
         };
         let Ok(memory) = memory else { return ptr::null_mut() };
-        add!(LIVE_BYTES, layout.size());
+        LIVE_BYTES.add_here(layout.size());
         memory.as_ptr()
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         contexts::assert_may_allocate();
         let Some(memory) = NonNull::new(memory) else { return };
-        add!(LIVE_BYTES, layout.size().wrapping_neg());
+        LIVE_BYTES.add_here(layout.size().wrapping_neg());
         match class_of(layout) {
             // SAFETY: the caller promises that `alloc` has returned `memory` for this layout. The class depends only on
             // the layout, so `alloc` has used the same class.

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use spin::Once;
 
 use crate::cpu::cpus;
-use crate::cpu::local::{add, cpu_local};
+use crate::cpu::local::{Word as _, cpu_local};
 use crate::cpu::sync::{PreemptMutex, PreemptMutexGuard};
 
 cpu_local! {
@@ -44,7 +44,7 @@ impl<T> SharedLock<T> {
     #[track_caller]
     pub(super) fn lock(&self) -> Measured<PreemptMutexGuard<'_, T>> {
         let guard = self.0.lock();
-        add!(TAKEN, 1);
+        TAKEN.add_here(1);
         Measured::new(guard)
     }
 }

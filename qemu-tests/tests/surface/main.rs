@@ -175,7 +175,7 @@ fn function_made_by_a_macro_is_found() {
 #[test]
 fn per_cpu_access_in_assembly_is_found() {
     assert_eq!(found_in("pub fn raise() { unsafe { asm!(\"inc dword ptr gs:[{word}]\") } }"), ["module::raise"]);
-    assert_eq!(found_in("pub fn id() -> u32 { load!(ID as u32) }"), ["module::id"]);
+    assert_eq!(found_in("pub fn id() -> u32 { ID.load_here() }"), ["module::id"]);
 }
 
 #[test]

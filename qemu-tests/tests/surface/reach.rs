@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::source::{Crate, Function, Visibility};
 
 /// A function that contains one of these words reaches the state of a CPU, an M or a P directly.
-const STATE: [&str; 9] = [
+const STATE: [&str; 12] = [
     "Machine",
     "Processor",
     "Pinned",
@@ -21,11 +21,12 @@ const STATE: [&str; 9] = [
     "interrupts",
     "without_interrupts",
     "cli",
+    "load_here",
+    "store_here",
+    "add_here",
 ];
 /// Parts of assembly instructions that access per-CPU data or the register that points to it.
 const PER_CPU: [&str; 2] = ["gs:[", "GsBase"];
-/// The macros of `cpu::local` that expand to instructions that access per-CPU data.
-const PER_CPU_MACROS: [&str; 3] = ["load", "store", "change"];
 
 /// A safe function that other crates can call, and how it reaches the state of a CPU, an M or a P.
 #[derive(Debug)]
@@ -82,7 +83,6 @@ fn path(function: &Function) -> String {
 fn touches(function: &Function) -> bool {
     function.owner.iter().chain(&function.words).any(|word| STATE.contains(&word.as_str()))
         || function.words.iter().any(|word| PER_CPU.iter().any(|text| word.contains(text)))
-        || function.words.windows(2).any(|pair| PER_CPU_MACROS.contains(&pair[0].as_str()) && pair[1] == "!")
 }
 
 /// For each function, returns the index of the next function on a shortest path of calls to the state of a CPU, an M or
