@@ -71,7 +71,7 @@ pub(crate) fn answer() {
 /// non-maskable interrupt.
 pub(crate) fn write(asked_by: &str) {
     // This cannot fail, because writing to the console returns no errors.
-    let _ = write_to(&mut LineWriter::new(), asked_by);
+    let _ = write_to(&mut LineWriter::to_stderr(), asked_by);
 }
 
 fn write_to(out: &mut LineWriter, asked_by: &str) -> fmt::Result {

@@ -88,7 +88,7 @@ pub(crate) fn report_exception(goroutine: &Goroutine<Kernel>, frame: &TrapFrame)
     let cause = Cause::Exception(frame, Description::new(frame));
     let report = Report { goroutine, cause, backtrace: Backtrace::of(frame), cpu: percpu::current() };
     // Writing to the console returns no errors.
-    let _ = write!(LineWriter::new(), "{report}");
+    let _ = write!(LineWriter::to_stderr(), "{report}");
 }
 
 /// Ends the calling G, which has raised an exception. The exception has been [reported](report_exception).

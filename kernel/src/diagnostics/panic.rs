@@ -31,7 +31,7 @@ use crate::cpu::sync;
 use crate::diagnostics::backtrace::{Backtrace, place};
 use crate::diagnostics::exception::{self, Description, Registers};
 use crate::diagnostics::{inspection, isolation, snapshot};
-use crate::drivers::console::{self, Emergency};
+use crate::drivers::console::Emergency;
 use crate::drivers::debug_exit;
 use crate::sched::goroutines;
 use crate::sched::platform::{Kernel, scheduler};
@@ -245,7 +245,7 @@ fn end(
         }
         Show::Cpus => snapshot::write_others(&mut console)
             .and_then(|()| writeln!(console, "the kernel's last messages:"))
-            .and_then(|()| console::write_history(&mut console)),
+            .map(|()| console.print_history()),
     };
     let _ = console.write_str("\n").and_then(|()| cause(&mut console, this));
     console.flush();

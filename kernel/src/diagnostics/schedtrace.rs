@@ -53,7 +53,7 @@ struct PacedWriter {
 
 impl PacedWriter {
     fn new() -> Self {
-        Self { lines: LineWriter::new(), count: 0 }
+        Self { lines: LineWriter::to_stderr(), count: 0 }
     }
 
     fn end_line(&mut self) {

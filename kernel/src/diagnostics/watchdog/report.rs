@@ -40,7 +40,7 @@ pub(super) fn lockup(cpu: CpuId, what: &str, off_for: u64, console: Hold) -> boo
     log::error!(target: LOG, "CPU {cpu} has had {what} off for {}:", Seconds(off_for));
     if let Some(snapshot) = snapshot::of(cpu) {
         // This cannot fail, because writing to the console returns no errors.
-        let _ = write!(LineWriter::new(), "CPU {cpu}: {snapshot}");
+        let _ = write!(LineWriter::to_stderr(), "CPU {cpu}: {snapshot}");
     }
     // The report is counted after it has been printed, because a test may end the run as soon as it sees the count.
     LOCKUPS.fetch_add(1, Ordering::Relaxed);

@@ -23,8 +23,8 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use spin::Once;
 
-use super::port::{self, RING};
-use super::state::{self, locked};
+use super::ring::RING;
+use super::state::locked;
 use crate::arch::x86_64::timer;
 use crate::cpu::percpu::CpuId;
 use crate::drivers::disk_error::SetupError;
@@ -61,7 +61,7 @@ fn port() -> Option<&'static OutputPort> {
 /// port does not become empty within [`EMPTY_WITHIN`], the serial port stays in use. Called once, after the clock was
 /// set up.
 pub(crate) fn start() {
-    match console::open(CpuId::BOOT, |_| state::serve()) {
+    match console::open(CpuId::BOOT, |_| locked(|_| ())) {
         Ok(port) => {
             PORT.call_once(|| port);
             locked(|console| {
@@ -94,58 +94,43 @@ pub(super) struct Bulk {
     probed: Option<u64>,
 }
 
-/// What has become of the chunk in flight.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Flight {
-    /// The device has used the chunk, or there was none.
-    Done,
-    /// The device has not used the chunk yet.
-    Pending,
-    /// The device does not answer, or drops its output. It has been reset, and output goes to the serial port.
-    Failed,
-}
-
 impl Bulk {
     pub(super) const fn new() -> Self {
         Self { since: 0, probed: None }
     }
 
-    /// Sends chunks until the ring is empty or a chunk remains in flight. Returns how many bytes have left the ring.
-    pub(super) fn send(&mut self) -> usize {
-        let before = RING.taken();
-        while let Some(port) = port()
-            && take_out_used(port)
-            && !RING.is_empty()
-        {
+    /// Sends chunks until the ring is empty or a chunk remains in flight.
+    fn send(&mut self, port: &OutputPort) {
+        while take_out_used(port) && !RING.is_empty() {
             send_chunk(port);
             if !port.output().is_idle() {
                 (self.since, self.probed) = (timer::now(), None);
             }
         }
-        RING.taken().wrapping_sub(before)
     }
 
-    /// Sends the rest of the ring. Called before the console's lock is released. If a chunk remains in flight, makes
-    /// the device interrupt when it has used the chunk. Resets a device that does not answer.
-    pub(super) fn settle(&mut self) -> Flight {
-        let Some(port) = port() else { return Flight::Done };
+    /// Sends the rest of the ring, if output goes to the device. Called before the console's lock is released. If a
+    /// chunk remains in flight, makes the device interrupt when it has used the chunk. Returns `true` if the device
+    /// does not answer or drops its output. Then the device has been reset, and output goes to the serial port.
+    pub(super) fn has_failed_to_send(&mut self) -> bool {
+        let Some(port) = port() else { return false };
         let output = port.output();
-        self.send();
+        self.send(port);
         if !output.is_idle() {
             output.set_interrupts(true);
             // Check once more, because the device may have used the chunk before the device's interrupts were turned
             // on.
-            self.send();
+            self.send(port);
         }
         if output.is_idle() {
             output.set_interrupts(false);
-            return Flight::Done;
+            return false;
         }
-        if port.has_closed() || self.is_mute(port) {
+        let has_failed = port.has_closed() || self.is_mute(port);
+        if has_failed {
             stop(port);
-            return Flight::Failed;
         }
-        Flight::Pending
+        has_failed
     }
 
     /// Whether the device, which has a chunk in flight, has not answered a probe within [`ANSWER_WITHIN`]. Sends a
@@ -170,20 +155,18 @@ fn take_out_used(port: &OutputPort) -> bool {
     let output = port.output();
     let is_idle = output.is_idle();
     if is_idle {
-        RING.skip_to(ENDS[usize::from(output.sent() % 2)].load(Ordering::Relaxed));
+        RING.take_to(ENDS[usize::from(output.sent() % 2)].load(Ordering::Relaxed));
     }
     is_idle
 }
 
-/// Sends the next chunk of the ring. Called only if no chunk is in flight.
+/// Sends the next chunk of the ring, which is not empty. Called only if no chunk is in flight.
 fn send_chunk(port: &OutputPort) {
     let output = port.output();
     let chunk = &output.buffer()[..CHUNK];
-    let length = RING.copy_to(chunk);
-    let Some(last) = chunk[..length].last() else { return };
+    let length = RING.copy_to(chunk.iter(), |to, byte| to.store(byte, Ordering::Relaxed));
     let number = output.sent().wrapping_add(1);
     ENDS[usize::from(number % 2)].store(RING.taken().wrapping_add(length), Ordering::Relaxed);
-    port::note_sent(last.load(Ordering::Relaxed));
     output.send(length);
     take_out_used(port);
 }

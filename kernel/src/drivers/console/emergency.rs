@@ -3,13 +3,16 @@
 use core::fmt::{self, Write as _};
 use core::hint;
 
-use boot_protocol::console::{BEGIN, ENDING, INPUT_READY, Stream, encode};
+use boot_protocol::console::{ENDING, Stream, encode};
 use uart_16550::spec::registers::LSR;
 
 use super::bulk;
-use super::lost::{self, Lost};
+use super::logger::HISTORY;
+use super::lost::LOST;
 use super::output;
-use super::port::{RING, RING_BYTES, Uart, config, last_sent, send_from_ring, uart};
+use super::port::{Uart, config, send_from_ring, uart};
+use super::ring::{RING, RING_BYTES};
+use super::state::is_in_line;
 use crate::arch::x86_64::timer;
 use crate::drivers::screen;
 
@@ -43,14 +46,12 @@ impl Emergency {
             send_from_ring(&mut console.uart, console.is_there, usize::MAX);
         }
         console.send(&[Stream::Error.mark()]);
-        // No new line is needed if the last byte was a newline. Nor is it needed after `INPUT_READY` (the request for
-        // input) or `BEGIN` (the first byte of the output), which are not text.
-        if !matches!(last_sent(), b'\n' | INPUT_READY | BEGIN) {
+        if is_in_line() {
             console.send(b"\n");
         }
-        if lost::is_any() {
+        if LOST.is_any() {
             // This cannot fail: bytes that the port does not accept are dropped.
-            let _ = writeln!(console, "{}", Lost::now());
+            let _ = writeln!(console, "{LOST}");
         }
         console
     }
@@ -82,6 +83,11 @@ impl Emergency {
     /// Announces the status with which the program is going to end.
     pub(crate) fn announce(&mut self, status: u8) {
         self.send(&[ENDING, status]);
+    }
+
+    /// Prints the latest messages of the log, including those that were not printed before.
+    pub(crate) fn print_history(&mut self) {
+        HISTORY.kept().for_each(|byte| encode(&[byte], |piece| self.send(piece)));
     }
 
     /// Waits until everything has been sent.

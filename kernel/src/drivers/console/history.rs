@@ -1,7 +1,5 @@
 //! The latest messages, kept in memory for the report of a panic.
 
-use core::fmt;
-use core::str;
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 /// The last `N` bytes of the text that was appended.
@@ -29,41 +27,15 @@ impl<const N: usize> History<N> {
         }
     }
 
-    /// Writes the kept text. If the ring has lost the beginning of the oldest line, leaves this line out. If text is
-    /// being appended concurrently, only a part of that text may be written.
-    pub(super) fn write_to(&self, out: &mut impl fmt::Write) -> fmt::Result {
+    /// Returns the kept text, byte by byte. If the ring has lost the beginning of the oldest line, leaves this line
+    /// out. If text is being appended concurrently, only a part of that text may be returned.
+    pub(super) fn kept(&self) -> impl Iterator<Item = u8> {
         let end = self.end.load(Ordering::Relaxed);
         let start = end.saturating_sub(N);
-        let byte = |index: usize| self.bytes[index % N].load(Ordering::Relaxed);
-        // If more than `N` bytes were appended, the oldest line has lost its beginning, so it is left out.
-        let cut =
-            if start == 0 { Some(0) } else { (start..end).position(|index| byte(index) == b'\n').map(|at| at + 1) };
-        let Some(cut) = cut else { return Ok(()) };
-        let mut part = [0; 64];
-        let mut length = 0;
-        for index in start + cut..end {
-            part[length] = byte(index);
-            length += 1;
-            if length == part.len() || index + 1 == end {
-                length = write_part(out, &mut part, length)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Writes the first `length` bytes of `part` up to the first incomplete or invalid character. Drops the bytes of an
-/// invalid character. Moves the bytes that remain to the front of `part`, and returns their number.
-fn write_part(out: &mut impl fmt::Write, part: &mut [u8], length: usize) -> Result<usize, fmt::Error> {
-    match str::from_utf8(&part[..length]) {
-        Ok(text) => out.write_str(text).map(|()| 0),
-        Err(error) => {
-            let whole = error.valid_up_to();
-            out.write_str(str::from_utf8(&part[..whole]).unwrap_or_default())?;
-            // An incomplete character at the end is kept, and the next call completes it. Invalid bytes are skipped.
-            let skipped = error.error_len().map_or(whole, |wrong| whole + wrong);
-            part.copy_within(skipped..length, 0);
-            Ok(length - skipped)
-        }
+        let byte = move |index: usize| self.bytes[index % N].load(Ordering::Relaxed);
+        // If more than `N` bytes were appended, the oldest line has lost its beginning.
+        let lines =
+            if start == 0 { 0 } else { (start..end).find(|&index| byte(index) == b'\n').map_or(end, |at| at + 1) };
+        (lines..end).map(byte)
     }
 }

@@ -1,7 +1,6 @@
 //! The log: messages of the `log` crate. A message is printed to standard error if it is at least as severe as a chosen
 //! level. All messages except traces are also stored in a ring in memory, and the report of a panic includes this ring.
 
-use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use boot_protocol::console::Stream;
@@ -16,7 +15,7 @@ use crate::arch::x86_64::timer;
 const KEPT: LevelFilter = LevelFilter::Debug;
 
 /// The latest messages: about fifty lines.
-static HISTORY: History<4096> = History::new();
+pub(super) static HISTORY: History<4096> = History::new();
 
 /// The [`LevelFilter`] of the messages that are printed.
 static PRINTED: AtomicUsize = AtomicUsize::new(LevelFilter::Warn as usize);
@@ -68,9 +67,4 @@ pub(super) fn set_level(option: Option<&str>) {
 fn set_printed(level: LevelFilter) {
     PRINTED.store(level as usize, Ordering::Relaxed);
     log::set_max_level(level.max(KEPT));
-}
-
-/// Writes the latest messages to `out`, including those that were not printed. Callable from everywhere.
-pub(crate) fn write_history(out: &mut impl fmt::Write) -> fmt::Result {
-    HISTORY.write_to(out)
 }

@@ -21,19 +21,18 @@
 //!   order, so each gets the same share of the port. A caller that cannot park (an interrupt handler, a driver, code
 //!   with preemption or interrupts off) never waits, but may fill the other half, too. If the ring has no room for its
 //!   text, the text is dropped and counted. A line with the count is put in its place (`lost`).
-//! - **Send**: a virtio console takes chunks of up to 16 KiB (`bulk`). If the virtio console has not used its chunk
-//!   yet, its interrupt handler sends the next chunk later. If the serial port is used, the caller sends as many bytes
-//!   as it has put into the ring, in bursts of 128 bytes. It stops earlier if the port accepts no more. The interrupt
-//!   handler of the port sends the remaining bytes, burst by burst. If the port has no interrupt, a timer sends a burst
-//!   every millisecond.
+//! - **Send**: each release of the console's lock sends a part of the ring (`Console::settle`). A virtio console takes
+//!   chunks of up to 16 KiB (`bulk`), until the ring is empty or the device has a chunk that it has not used yet. The
+//!   serial port takes a burst of 128 bytes, or fewer if it accepts no more. A caller releases the lock until as many
+//!   bytes have been sent as it has put into the ring. For the rest, the interrupt handler of the device or of the port
+//!   takes and releases the lock. If the port has no interrupt, a timer does so every millisecond.
 //! - **Port**: the port is as fast as its reader. If nothing reads the pipe that QEMU writes to, each G continues until
 //!   it prints a line for which the ring has no room.
 //!
-//! The console's lock is held with interrupts off, for one put and one burst. With a virtio console the lock is held
-//! until the ring is empty or the device has a chunk that it has not used yet. If a handler waits for the lock, the
-//! handler gets it before callers that come later. If the ring is not empty when the lock is released, an interrupt of
-//! the port or of a timer will come. So every byte in the ring is sent at some time. Until `service` has been started
-//! during the boot, no such interrupt comes, and bytes may stay in the ring.
+//! The console's lock is held with interrupts off. If a handler waits for the lock, the handler gets it before callers
+//! that come later. If the ring is not empty when the lock is released, an interrupt of the port or of a timer will
+//! come. So every byte in the ring is sent at some time. Until `service` has been started during the boot, no such
+//! interrupt comes, and bytes may stay in the ring.
 //!
 //! The program's text is standard output; the log, reports and `eprintln!` are standard error. Both streams are in the
 //! ring in the order of the calls, with a mark at each change: see [`boot_protocol::console`].
@@ -47,9 +46,9 @@
 //! (`drivers/screen.rs`). If there is no port, bytes leave the ring at once. Bytes that the virtio console
 //! takes are not shown, because drawing so many bytes at once would keep interrupts off for too long.
 //!
-//! For input, the port's interrupt moves received bytes into another ring (`received`). Programs read bytes (`input`)
-//! or lines (`stdin`) from that ring. So that runs can be repeated, input may also come from memory, at instants of the
-//! machine's clock that the memory specifies (`timed`).
+//! For input, the port's interrupt takes the lock, too, and keeps the received bytes. Programs read bytes (`input`) or
+//! lines (`stdin`) of them. So that runs can be repeated, input may also come from memory, at instants of the machine's
+//! clock that the memory specifies (`timed`).
 
 pub(crate) mod bulk;
 mod emergency;
@@ -61,7 +60,6 @@ mod lost;
 mod macros;
 mod output;
 mod port;
-mod received;
 mod ring;
 mod service;
 pub(crate) mod state;
@@ -80,10 +78,9 @@ pub(crate) use self::bulk::{is_in_use as uses_virtio, start as start_virtio};
 pub(crate) use self::emergency::Emergency;
 pub use self::input::try_read;
 pub(crate) use self::line::LineWriter;
-pub(crate) use self::logger::write_history;
 pub(crate) use self::output::has_room_for_unwaited;
 pub use self::output::{flush, write};
-use self::port::RING;
+use self::ring::RING;
 pub(crate) use self::service::{Service, serve, tick};
 pub(crate) use self::state::{Hold, hold, with_all_locked};
 pub use self::stdin::{InputError, Lines, Stdin, stdin};

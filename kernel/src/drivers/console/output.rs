@@ -8,9 +8,10 @@ use core::time::Duration;
 use boot_protocol::console::Stream;
 use gmp_sched::goroutine::Status;
 
-use super::lost;
-use super::port::{IN_THE_PORT, RING};
-use super::state::{BURST, Piece, RESERVE, locked, wait_for_room};
+use super::lost::LOST;
+use super::port::IN_THE_PORT;
+use super::ring::RING;
+use super::state::{BURST, Patience, Piece, RESERVE, locked, wait_for_room};
 use crate::arch::x86_64::timer;
 use crate::mm::stack;
 use crate::sched::goroutines;
@@ -53,57 +54,53 @@ pub fn write(bytes: &[u8]) -> bool {
 
 /// Like [`write`](fn@write), but to a chosen stream.
 pub(super) fn write_to(stream: Stream, bytes: &[u8]) -> bool {
-    put_all(bytes.chunks(PART).map(|part| Piece::text(stream, part)))
+    put_all(bytes.chunks(PART).map(|part| Piece::Text(stream, part)))
 }
 
 /// Asks the sender at the other end of the port for input. Returns `false` if the ring has no room for the request and
 /// the caller cannot wait.
 pub(super) fn request_input() -> bool {
-    put_all(iter::once(Piece::INPUT_READY))
+    put_all(iter::once(Piece::InputReady))
 }
 
 /// Puts pieces into the ring, without output of other Gs in between. Blocks in the same cases as [`write`](fn@write),
 /// and returns `false` in the same cases.
 fn put_all<'a>(pieces: impl Iterator<Item = Piece<'a>>) -> bool {
-    if !can_park() {
-        // The `&` does not short-circuit, because every piece must be put or counted as dropped.
-        return pieces.fold(true, |all, piece| {
-            let fits = locked(|console| {
-                let fits = console.put_or_lose(piece);
-                console.send(piece.room().min(BURST));
-                fits
-            });
-            send_rest(piece.room());
-            all & fits
-        });
-    }
-    // If there is no frame for a page of its stack, a G panics, and with `panic=isolate` that ends only the G. If it
-    // held the lock then, no other G could print any more. So the pages that it needs while it holds the lock are
-    // touched before.
-    stack::touch_pages_ahead(PAGES_TO_PRINT);
-    let writer = WRITER.lock();
+    let writer = can_park().then(|| {
+        // If there is no frame for a page of its stack, a G panics, and with `panic=isolate` that ends only the G. If
+        // it held the lock then, no other G could print any more. So the pages that it needs while it holds the lock
+        // are touched before.
+        stack::touch_pages_ahead(PAGES_TO_PRINT);
+        WRITER.lock()
+    });
+    let patience = if writer.is_some() { Patience::Waits } else { Patience::Loses };
+    let mut are_put = true;
     for piece in pieces {
-        while !locked(|console| {
-            let fits = console.put_waiting(piece);
-            console.send(piece.room().min(BURST));
-            fits
-        }) {
+        let room = piece.room();
+        loop {
+            let is_put = locked(|console| console.put(piece, room, patience));
+            if is_put || patience == Patience::Loses {
+                are_put &= is_put;
+                break;
+            }
             wait_for_room();
         }
-        send_rest(piece.room());
+        send_rest(room);
     }
-    MutexGuard::<()>::unlock_fair(writer);
-    true
+    if let Some(writer) = writer {
+        MutexGuard::<()>::unlock_fair(writer);
+    }
+    are_put
 }
 
-/// Sends the rest of `bytes` bytes that the caller has put into the ring. The caller has sent the first burst already.
-/// Returns earlier if the port accepts no more.
+/// Sends the rest of `bytes` bytes that the caller has put into the ring. The release of the console's lock has sent
+/// the first burst already, and each further release sends another one. Returns earlier if the port accepts no more.
 fn send_rest(bytes: usize) {
-    let mut left = bytes.saturating_sub(BURST);
-    while left > 0 {
-        match locked(|console| console.send(left.min(BURST))) {
-            0 => return,
-            sent => left -= sent,
+    for _ in 1..bytes.div_ceil(BURST) {
+        let before = RING.taken();
+        locked(|_| ());
+        if RING.taken() == before {
+            return;
         }
     }
 }
@@ -124,15 +121,14 @@ pub(crate) fn has_room_for_unwaited() -> bool {
 pub fn flush() -> bool {
     // If text was dropped, a report of the loss follows later, after the current contents of the ring. So `flush` first
     // waits until these contents have been sent. By then the report is in the ring, and `flush` waits for it, too.
-    let mut is_all_put = !lost::is_any();
+    let mut is_all_put = !LOST.is_any();
     let mut end = RING.end();
     let (mut taken, mut since) = (RING.taken(), timer::now());
     loop {
         let is_out = locked(|console| {
-            let has_sent = console.send(BURST) > 0;
-            // If other Gs keep printing, this condition never becomes true, because the ring and the port are never
-            // empty. The check after this closure then ends the wait.
-            !has_sent && RING.is_taken_to(end) && console.port.is_empty()
+            // If other Gs keep printing, this condition never becomes true, because the port is never empty. The check
+            // after this closure then ends the wait.
+            RING.is_taken_to(end) && console.port.is_empty()
         });
         if is_out || RING.is_taken_to(end.wrapping_add(IN_THE_PORT)) {
             if is_all_put {

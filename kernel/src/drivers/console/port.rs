@@ -5,15 +5,12 @@
 //! has finished, it enables the required causes again. If one of these causes is present at that time, the line rises
 //! again.
 
-use core::sync::atomic::{AtomicU8, Ordering};
-
-use boot_protocol::input::Decoder;
 use spin::Once;
 use uart_16550::backend::PioBackend;
 use uart_16550::spec::registers::{IER, LSR};
 use uart_16550::{BaudRate, Config, Uart16550};
 
-use super::ring::Ring;
+use super::ring::RING;
 use crate::arch::x86_64::{interrupts, ioapic};
 use crate::cpu::percpu::CpuId;
 use crate::drivers::screen;
@@ -24,15 +21,6 @@ const PORT: u16 = 0x3f8;
 const IRQ: u8 = 4;
 /// The number of bytes that the port accepts at once.
 const FIFO_BYTES: usize = 16;
-
-/// The size of the ring from which the port is fed.
-pub(super) const RING_BYTES: usize = 128 * 1024;
-
-/// Output that has not been sent yet. Changed under the console's lock, or by a panic.
-pub(super) static RING: Ring<RING_BYTES> = Ring::new();
-
-/// The last byte that was moved to the serial port or to the virtio console.
-static LAST_SENT: AtomicU8 = AtomicU8::new(b'\n');
 
 pub(super) type Uart = Uart16550<PioBackend>;
 
@@ -57,8 +45,6 @@ pub(super) const fn config() -> Config {
 #[derive(Debug)]
 pub(super) struct Port {
     pub(super) uart: Uart,
-    /// Decodes what the port receives.
-    pub(super) input: Decoder,
     /// The causes for which the port interrupts at present.
     enabled: IER,
     /// Whether the port pretends to accept no bytes. Set by tests.
@@ -68,17 +54,22 @@ pub(super) struct Port {
 impl Port {
     /// Makes the port without setting it up: see [`init`](Self::init).
     pub(super) const fn new() -> Self {
-        Self { uart: uart(), input: Decoder::new(), enabled: IER::empty(), is_stalled: false }
+        Self { uart: uart(), enabled: IER::empty(), is_stalled: false }
     }
 
     pub(super) fn init(&mut self) {
         IS_THERE.call_once(|| self.uart.init(config()).is_ok());
     }
 
-    /// Moves up to `most` bytes from the ring to the port, but only as many as the port accepts at once. Returns the
-    /// number of bytes moved.
-    pub(super) fn send(&mut self, most: usize) -> usize {
-        if self.is_stalled { 0 } else { send_from_ring(&mut self.uart, is_there(), most) }
+    /// Moves up to `most` bytes from the ring to the port, or fewer if the port accepts no more.
+    pub(super) fn send(&mut self, most: usize) {
+        let mut left = if self.is_stalled { 0 } else { most };
+        while left > 0 {
+            match send_from_ring(&mut self.uart, is_there(), left) {
+                0 => return,
+                sent => left -= sent,
+            }
+        }
     }
 
     /// Whether everything that was sent has left the port.
@@ -106,24 +97,11 @@ pub(super) fn is_there() -> bool {
 /// drops these bytes. Returns the number of bytes that have left the ring.
 pub(super) fn send_from_ring(uart: &mut Uart, is_there: bool, most: usize) -> usize {
     let mut bytes = [0; FIFO_BYTES];
-    let count = RING.peek(&mut bytes[..most.min(FIFO_BYTES)]);
+    let count = RING.copy_to(bytes[..most.min(FIFO_BYTES)].iter_mut(), |to, byte| *to = byte);
     let sent = if is_there { uart.send_bytes(&bytes[..count]) } else { count };
-    RING.skip(sent);
+    RING.take_to(RING.taken().wrapping_add(sent));
     screen::show(&bytes[..sent]);
-    if let Some(last) = bytes[..sent].last() {
-        note_sent(*last);
-    }
     sent
-}
-
-/// Records the last byte that was moved to a port.
-pub(super) fn note_sent(last: u8) {
-    LAST_SENT.store(last, Ordering::Relaxed);
-}
-
-/// Returns the last byte that was moved to a port.
-pub(super) fn last_sent() -> u8 {
-    LAST_SENT.load(Ordering::Relaxed)
 }
 
 /// The largest number of bytes that can have left the ring but not the port: the FIFO, and one byte in the shift

@@ -1,32 +1,35 @@
-//! A ring of bytes for one producer and one consumer.
+//! The ring of the output that has not been sent yet.
 
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-/// Up to `N` bytes, first in, first out. `N` is a power of two.
+pub(super) const RING_BYTES: usize = 128 * 1024;
+
+pub(super) static RING: Ring = Ring::new();
+
+/// Bytes, first in, first out.
 ///
-/// Only one caller at a time may put bytes in, and only one at a time may take bytes out. The users ensure this by
-/// locks. A panic bypasses these locks, so bytes may then be lost or duplicated. Memory safety does not depend on the
-/// locks.
+/// Only one caller at a time may put bytes in, and only one at a time may take bytes out. The console's lock ensures
+/// this. A panic bypasses the lock, so bytes may then be lost or duplicated. Memory safety does not depend on the lock.
 #[derive(Debug)]
-pub(super) struct Ring<const N: usize> {
-    bytes: [AtomicU8; N],
+pub(super) struct Ring {
+    bytes: [AtomicU8; RING_BYTES],
     /// How many bytes were ever taken out.
     taken: AtomicUsize,
     /// How many bytes were ever put in.
     put: AtomicUsize,
 }
 
-impl<const N: usize> Ring<N> {
-    pub(super) const fn new() -> Self {
-        const { assert!(N.is_power_of_two()) };
-        Self { bytes: [const { AtomicU8::new(0) }; N], taken: AtomicUsize::new(0), put: AtomicUsize::new(0) }
+impl Ring {
+    const fn new() -> Self {
+        const { assert!(RING_BYTES.is_power_of_two()) };
+        Self { bytes: [const { AtomicU8::new(0) }; RING_BYTES], taken: AtomicUsize::new(0), put: AtomicUsize::new(0) }
     }
 
     /// Returns the number of bytes for which there is room.
     pub(super) fn room(&self) -> usize {
-        // Ordering: Acquire; partner: the Release store in `skip`. The consumer has read the bytes before that store,
-        // so overwriting them is allowed.
-        N - self.put.load(Ordering::Relaxed).wrapping_sub(self.taken.load(Ordering::Acquire)).min(N)
+        // Ordering: Acquire; partner: the Release store in `take_to`. The consumer has read the bytes before that
+        // store, so overwriting them is allowed.
+        RING_BYTES - self.put.load(Ordering::Relaxed).wrapping_sub(self.taken.load(Ordering::Acquire)).min(RING_BYTES)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -54,42 +57,31 @@ impl<const N: usize> Ring<N> {
         let put = self.put.load(Ordering::Relaxed);
         let count = bytes.len().min(self.room());
         for (index, byte) in bytes[..count].iter().enumerate() {
-            self.bytes[put.wrapping_add(index) % N].store(*byte, Ordering::Relaxed);
+            self.bytes[put.wrapping_add(index) % RING_BYTES].store(*byte, Ordering::Relaxed);
         }
-        // Ordering: Release; partner: the Acquire load in `peek`. So the consumer sees the bytes that the count
+        // Ordering: Release; partner: the Acquire load in `copy_to`. So the consumer sees the bytes that the count
         // includes.
         self.put.store(put.wrapping_add(count), Ordering::Release);
     }
 
-    /// Copies as many of the next bytes as fit into `to`, without taking them out. Returns the number of bytes copied.
-    pub(super) fn peek(&self, to: &mut [u8]) -> usize {
+    /// Copies as many of the next bytes as `to` has places, without taking them out. Each place is a byte or an atomic
+    /// byte, which `set` writes. Returns the number of bytes copied.
+    pub(super) fn copy_to<Place>(
+        &self,
+        to: impl ExactSizeIterator<Item = Place>,
+        mut set: impl FnMut(Place, u8),
+    ) -> usize {
         let taken = self.taken.load(Ordering::Relaxed);
         // Ordering: Acquire; partner: the Release store in `put`. So the bytes that the count includes are visible.
         let count = self.put.load(Ordering::Acquire).wrapping_sub(taken).min(to.len());
-        for (index, byte) in to[..count].iter_mut().enumerate() {
-            *byte = self.bytes[taken.wrapping_add(index) % N].load(Ordering::Relaxed);
+        for (index, place) in to.take(count).enumerate() {
+            set(place, self.bytes[taken.wrapping_add(index) % RING_BYTES].load(Ordering::Relaxed));
         }
         count
     }
 
-    /// Like [`peek`](Self::peek), but to memory that is shared with a device.
-    pub(super) fn copy_to(&self, to: &[AtomicU8]) -> usize {
-        let taken = self.taken.load(Ordering::Relaxed);
-        // Ordering: Acquire; partner: the Release store in `put`. So the bytes that the count includes are visible.
-        let count = self.put.load(Ordering::Acquire).wrapping_sub(taken).min(to.len());
-        for (index, byte) in to[..count].iter().enumerate() {
-            byte.store(self.bytes[taken.wrapping_add(index) % N].load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-        count
-    }
-
-    /// Takes out `count` bytes that [`peek`](Self::peek) has copied.
-    pub(super) fn skip(&self, count: usize) {
-        self.skip_to(self.taken().wrapping_add(count));
-    }
-
-    /// Takes out the bytes before a position. They were copied by [`peek`](Self::peek) or [`copy_to`](Self::copy_to).
-    pub(super) fn skip_to(&self, position: usize) {
+    /// Takes out the bytes before a position, which [`copy_to`](Self::copy_to) has copied.
+    pub(super) fn take_to(&self, position: usize) {
         // Ordering: Release; partner: the Acquire load in `room`. So the producer overwrites the bytes only after they
         // were read.
         self.taken.store(position, Ordering::Release);

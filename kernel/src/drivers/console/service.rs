@@ -1,18 +1,19 @@
-//! Sends the bytes that callers have put into the output ring and could not send at once:
+//! Takes the console's lock again while the output ring is not empty, because each release of the lock sends a part of
+//! the ring:
 //!
-//! - If the serial port is in use, the handler of the port's interrupt sends them.
-//! - If that interrupt cannot be routed to a CPU, or with the kernel option `console=polled`, the timer's handler sends
-//!   them.
-//! - If a virtio console is in use, the handler of its interrupt sends them (`state::serve`). The timer's handler
-//!   checks whether the virtio console still works.
+//! - If the serial port is in use, the handler of the port's interrupt takes the lock.
+//! - If that interrupt cannot be routed to a CPU, or with the kernel option `console=polled`, the timer's handler does.
+//! - If a virtio console is in use, the handler of its interrupt does (`bulk`). So does the timer's handler, because
+//!   the release of the lock also checks whether the virtio console still works.
 
 use core::sync::atomic::Ordering;
 
 use uart_16550::spec::registers::IER;
 
-use super::port::{self, RING};
-use super::received;
-use super::state::{BURST, IS_POLLED, check_interval, locked, try_locked};
+use super::input;
+use super::port;
+use super::ring::RING;
+use super::state::{IS_POLLED, check_interval, locked, try_locked};
 use super::timed;
 
 /// Returned by [`tick`] instead of a time if no further call is needed.
@@ -33,7 +34,7 @@ pub(crate) enum Service {
 pub(crate) fn serve(service: Service, inspect: fn()) {
     if service == Service::ByInterrupt && port::route_interrupt(|_| interrupt()) {
         timed::init();
-        received::enable(inspect);
+        input::enable(inspect);
         locked(|console| console.has_interrupt = true);
     } else {
         // The store comes first, because the release of the console's lock by the message then makes the timer send
@@ -52,22 +53,19 @@ fn interrupt() {
         // Disable all causes of the interrupt, as the head of `port.rs` explains. `locked` enables the required ones
         // again before it releases the lock.
         console.port.set_interrupts(IER::empty());
-        received::receive(&mut console.port);
-        console.send(BURST);
+        console.input.receive(&mut console.port.uart);
     });
-    received::notify();
+    input::notify();
 }
 
 /// Sends a burst to a port that has no interrupt, checks whether a virtio console still works, and receives the due
 /// input of the module `timed`. Returns the time at which this function must be called again, in ns. Called by the
 /// timer's handler.
 pub(crate) fn tick(now: u64) -> u64 {
-    send_burst(now).min(timed::tick(now))
-}
-
-fn send_burst(now: u64) -> u64 {
-    let Some(interval) = check_interval().filter(|_| !RING.is_empty()) else { return NEVER };
-    // If another CPU holds the lock, that CPU arms its own timer for the next check before it releases the lock.
-    let sent = try_locked(|console| console.send(BURST));
-    if sent.is_none() || RING.is_empty() { NEVER } else { now + interval }
+    let next = match check_interval() {
+        // If another CPU holds the lock, that CPU arms its own timer for the next check before it releases the lock.
+        Some(interval) if !RING.is_empty() && try_locked(|_| ()).is_some() && !RING.is_empty() => now + interval,
+        _ => NEVER,
+    };
+    next.min(timed::tick(now))
 }

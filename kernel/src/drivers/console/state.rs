@@ -2,6 +2,7 @@
 //! invariant that holds while the lock is free.
 
 use core::fmt::{self, Write as _};
+use core::mem;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 
@@ -10,10 +11,11 @@ use gmp_sched::device_signals::Signal;
 use uart_16550::spec::registers::IER;
 use x86_64::instructions::interrupts::without_interrupts;
 
-use super::bulk::{self, Bulk, CHUNK, Flight};
-use super::lost::{self, Lost};
-use super::port::{Port, RING, RING_BYTES};
-use super::received;
+use super::bulk::{self, Bulk, CHUNK};
+use super::input::Unread;
+use super::lost::LOST;
+use super::port::Port;
+use super::ring::{RING, RING_BYTES};
 use crate::cpu::percpu::{self, CpuId};
 use crate::cpu::sync::{InterruptMutex, InterruptMutexGuard, wait_while};
 use crate::sched::kthread;
@@ -29,7 +31,7 @@ const POLL: u64 = 1_000_000;
 /// The time between two checks whether the virtio console still works, in ns. These checks are made while a chunk is in
 /// flight to the virtio console.
 const CHECK: u64 = 250_000_000;
-/// The largest number of bytes that are sent by the serial port before the lock is released.
+/// The largest number of bytes that are sent by the serial port when the lock is released.
 pub(super) const BURST: usize = 128;
 
 static CONSOLE: InterruptMutex<Console> = InterruptMutex::new(Console::new());
@@ -42,11 +44,14 @@ static HOLDS: AtomicU64 = AtomicU64::new(0);
 static ROOM: Signal<Kernel> = Signal::new();
 /// Whether timers send the contents of the ring, because the port has no interrupt.
 pub(super) static IS_POLLED: AtomicBool = AtomicBool::new(false);
+/// Whether the last text that was put into the ring ended without a newline. Changed under the lock.
+static IS_IN_LINE: AtomicBool = AtomicBool::new(false);
 
 /// The state that the lock guards. The lock also guards the positions of the ring, which are in [`RING`] itself.
 #[derive(Debug)]
 pub(super) struct Console {
     pub(super) port: Port,
+    pub(super) input: Unread,
     /// Whether the port's interrupt sends the contents of the ring.
     pub(super) has_interrupt: bool,
     bulk: Bulk,
@@ -55,162 +60,136 @@ pub(super) struct Console {
     /// If a G waits for room, the position in the ring that [`Ring::taken`](super::ring::Ring::taken) must reach before
     /// this G can continue.
     awaited: Option<usize>,
-    /// The last byte that was put into the ring.
-    last_put: u8,
     /// The stream of the last text that was put into the ring.
     stream: Stream,
 }
 
-/// Text, or the request for input, that is put into the ring as a whole.
+/// What is put into the ring as a whole.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Piece<'a> {
-    content: Content<'a>,
-    /// The largest number of bytes that the piece takes in the ring.
-    room: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Content<'a> {
+pub(super) enum Piece<'a> {
     Text(Stream, &'a [u8]),
     /// The request for input.
     InputReady,
 }
 
-impl<'a> Piece<'a> {
-    pub(super) fn text(stream: Stream, text: &'a [u8]) -> Self {
-        // If the stream changes, one byte that marks the change is put before the text.
-        Self { content: Content::Text(stream, text), room: 1 + encoded_len(text) }
-    }
-
-    pub(super) const INPUT_READY: Self = Self { content: Content::InputReady, room: 1 };
-
+impl Piece<'_> {
     /// Returns the largest number of bytes that the piece takes in the ring.
     pub(super) fn room(self) -> usize {
-        self.room
-    }
-
-    /// Returns the text of the piece. The text is empty if the piece is the request for input.
-    fn bytes(self) -> &'a [u8] {
-        match self.content {
-            Content::Text(_, text) => text,
-            Content::InputReady => &[],
+        match self {
+            // If the stream changes, one byte that marks the change is put before the text.
+            Self::Text(_, text) => 1 + encoded_len(text),
+            Self::InputReady => 1,
         }
     }
+}
+
+/// Whether a caller of [`Console::put`] waits for room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Patience {
+    /// The reserve of the ring stays free for other callers. If there is no room, [`ROOM`] will be raised when the
+    /// caller should try again.
+    Waits,
+    /// If there is no room, the piece is dropped and counted.
+    Loses,
 }
 
 impl Console {
     const fn new() -> Self {
         Self {
             port: Port::new(),
+            input: Unread::new(),
             has_interrupt: false,
             bulk: Bulk::new(),
             is_failure_unreported: false,
             awaited: None,
-            last_put: b'\n',
             stream: Stream::Output,
         }
     }
 
-    /// Puts a piece into the ring, which has room for it.
-    fn put(&mut self, piece: Piece<'_>) {
-        let Content::Text(stream, text) = piece.content else { return RING.put(&[INPUT_READY]) };
+    /// Puts a piece of at most `room` bytes into the ring. Returns `false` if there is no room, or if a loss has to be
+    /// reported first. After text was dropped, all further text is dropped until the loss has been reported. So the
+    /// output has one gap, and the report of the loss is in that gap.
+    pub(super) fn put(&mut self, piece: Piece<'_>, room: usize, patience: Patience) -> bool {
+        let reserve = if patience == Patience::Waits { RESERVE } else { 0 };
+        let fits = !LOST.is_any() && RING.room() >= room + reserve;
+        match (piece, patience) {
+            (Piece::Text(stream, text), _) if fits => self.put_text(stream, text),
+            (Piece::InputReady, _) if fits => RING.put(&[INPUT_READY]),
+            (_, Patience::Waits) => {
+                // Wake the caller when this many bytes of the ring are free.
+                let room = RESERVE + room.max(WORTH_WAKING);
+                self.awaited = Some(RING.end().wrapping_sub(RING_BYTES).wrapping_add(room));
+            }
+            (Piece::Text(_, text), Patience::Loses) => LOST.count(text),
+            (Piece::InputReady, Patience::Loses) => {}
+        }
+        fits
+    }
+
+    /// Puts text into the ring, which has room for it.
+    fn put_text(&mut self, stream: Stream, text: &[u8]) {
         if self.stream != stream {
             RING.put(&[stream.mark()]);
             self.stream = stream;
         }
         encode(text, |part| RING.put(part));
-        self.last_put = text.last().copied().unwrap_or(self.last_put);
+        if let Some(last) = text.last() {
+            IS_IN_LINE.store(*last != b'\n', Ordering::Relaxed);
+        }
     }
 
-    /// Puts a piece into the ring, if the reserve stays free and no loss has to be reported first. Otherwise returns
-    /// `false`. The caller should then wait until [`ROOM`] is raised, and try again.
-    pub(super) fn put_waiting(&mut self, piece: Piece<'_>) -> bool {
-        let fits = !lost::is_any() && RING.room() >= piece.room + RESERVE;
-        if fits {
-            self.put(piece);
-        } else {
-            // Wake the caller when this many bytes of the ring are free.
-            let room = RESERVE + piece.room.max(WORTH_WAKING);
-            self.awaited = Some(RING.end().wrapping_sub(RING_BYTES).wrapping_add(room));
+    /// Puts the reports that are due into the ring: of text that was dropped, and of a virtio console that has failed.
+    /// Does so only if a quarter of the ring is free, so that there is also room for output after the reports. Returns
+    /// whether it has put any.
+    fn put_reports(&mut self) -> bool {
+        if RING.room() < RESERVE / 2 {
+            return false;
         }
-        fits
-    }
-
-    /// Puts a piece into the ring, or counts it as dropped. Returns whether it was put.
-    pub(super) fn put_or_lose(&mut self, piece: Piece<'_>) -> bool {
-        // After text was dropped, all further text is dropped until the loss has been reported. So the output has one
-        // gap, and the report of the loss is in that gap.
-        let fits = !lost::is_any() && RING.room() >= piece.room;
-        if fits {
-            self.put(piece);
-        } else {
-            lost::count(piece.bytes());
+        let is_lost = LOST.is_any();
+        if is_lost {
+            self.put_report(format_args!("{LOST}"));
+            LOST.clear();
         }
-        fits
-    }
-
-    /// Sends up to `most` bytes by the serial port, or fewer if the port accepts no more. If a virtio console is in
-    /// use, sends the whole ring to it instead, or as much of the ring as it accepts. Returns the number of bytes that
-    /// have left the ring.
-    pub(super) fn send(&mut self, most: usize) -> usize {
-        if bulk::is_in_use() {
-            return if self.port.is_stalled { 0 } else { self.bulk.send() };
-        }
-        let mut sent = 0;
-        while sent < most {
-            match self.port.send(most - sent) {
-                0 => break,
-                count => sent += count,
-            }
-        }
-        sent
-    }
-
-    /// If text was dropped, puts a report of the loss into the ring. Does so only if a quarter of the ring is free, so
-    /// that there is also room for output after the report.
-    fn report_loss(&mut self) {
-        if !lost::is_any() || RING.room() < RESERVE / 2 {
-            return;
-        }
-        self.put_report(format_args!("{}", Lost::take()));
-    }
-
-    /// If the virtio console has failed and this has not been reported, puts a report of the failure into the ring.
-    /// Does so only if a quarter of the ring is free.
-    fn report_failure(&mut self) {
-        if self.is_failure_unreported && RING.room() >= RESERVE / 2 {
-            self.is_failure_unreported = false;
+        let has_failed = mem::take(&mut self.is_failure_unreported);
+        if has_failed {
             let most = CHUNK / 1024;
             self.put_report(format_args!(
                 "[the virtio console does not answer: the serial port continues, and up to {most} KiB may come twice]"
             ));
         }
+        is_lost || has_failed
     }
 
     /// Puts a line of at most 126 bytes into the ring, which has room for it.
     fn put_report(&mut self, report: fmt::Arguments<'_>) {
         let mut line = heapless::String::<128>::new();
-        let start = if self.last_put == b'\n' { "" } else { "\n" };
+        let start = if is_in_line() { "\n" } else { "" };
         // This cannot fail: the callers' texts fit.
         let _ = writeln!(line, "{start}{report}");
-        self.put(Piece::text(Stream::Error, line.as_bytes()));
+        self.put_text(Stream::Error, line.as_bytes());
     }
 
-    /// Called before the lock is released. Establishes the invariant that holds while the lock is free: if the ring is
-    /// not empty, the interrupt of the port or of a timer will come. The invariant does not hold before the module
+    /// Called before the lock is released. Sends a part of the ring: as much as a virtio console accepts if one is in
+    /// use, and otherwise a burst. Then establishes the invariant that holds while the lock is free: if the ring is not
+    /// empty, the interrupt of the port or of a timer will come. The invariant does not hold before the module
     /// `service` has been started, nor while a test stalls the port. Returns whether a G that waited for room can
     /// continue.
     fn settle(&mut self) -> bool {
-        self.report_loss();
-        if !self.port.is_stalled && self.bulk.settle() == Flight::Failed {
-            self.is_failure_unreported = true;
+        loop {
+            self.is_failure_unreported |= !self.port.is_stalled && self.bulk.has_failed_to_send();
+            if !bulk::is_in_use() {
+                self.port.send(BURST);
+            }
+            // What was sent may have made room for reports. They are sent, too.
+            if !self.put_reports() {
+                break;
+            }
         }
-        self.report_failure();
         let is_more = !RING.is_empty();
         let mut wanted = IER::empty();
         if self.has_interrupt {
             wanted.set(IER::THR_EMPTY, is_more && !self.port.is_stalled && !bulk::is_in_use());
-            wanted.set(IER::DATA_READY, received::is_wanted());
+            wanted.set(IER::DATA_READY, self.input.is_wanted());
         }
         if is_more && let Some(interval) = check_interval() {
             kthread::arm(kthread::now() + Duration::from_nanos(interval));
@@ -220,6 +199,11 @@ impl Console {
     }
 }
 
+/// Whether the text that was put into the ring ends without a newline.
+pub(super) fn is_in_line() -> bool {
+    IS_IN_LINE.load(Ordering::Relaxed)
+}
+
 /// Returns the time between two checks by a timer while the ring is not empty, in ns, or `None` if no timer is needed.
 pub(super) fn check_interval() -> Option<u64> {
     match () {
@@ -227,11 +211,6 @@ pub(super) fn check_interval() -> Option<u64> {
         () if IS_POLLED.load(Ordering::Relaxed) => Some(POLL),
         () => None,
     }
-}
-
-/// Sends as much of the ring as possible. Called by the interrupt handler of the virtio console.
-pub(super) fn serve() {
-    locked(|console| console.send(BURST));
 }
 
 /// Takes the lock. Interrupt handlers have precedence: while a handler waits, a caller that is not a handler spins
@@ -248,8 +227,8 @@ fn lock() -> InterruptMutexGuard<'static, Console> {
     console
 }
 
-/// Takes the lock, and calls `body` with the state that the lock guards. Then releases the lock, and wakes the G that
-/// waits for room if it can continue.
+/// Takes the lock, and calls `body` with the state that the lock guards. Then sends a part of the ring, releases the
+/// lock, and wakes the G that waits for room if it can continue.
 pub(super) fn locked<R>(body: impl FnOnce(&mut Console) -> R) -> R {
     hold_during(lock(), body)
 }
@@ -273,14 +252,9 @@ fn hold_during<R>(mut console: InterruptMutexGuard<'_, Console>, body: impl FnOn
     result
 }
 
-/// Blocks the calling G until there is room. Called after [`Console::put_waiting`] has returned `false`.
+/// Blocks the calling G until there is room. Called after [`Console::put`] has returned `false`.
 pub(super) fn wait_for_room() {
     ROOM.wait();
-}
-
-/// Calls `body` with the port, under the console's lock.
-pub(super) fn with_port<R>(body: impl FnOnce(&mut Port) -> R) -> R {
-    locked(|console| body(&mut console.port))
 }
 
 /// A period during which the console's lock was held without interruption, or was free. If two calls of [`hold`] return
@@ -329,15 +303,12 @@ impl Stalled {
     /// Returns the number of bytes of output that were dropped because the ring was full, and that no report of a loss
     /// in the output has counted yet.
     pub fn lost(&self) -> usize {
-        Lost::now().bytes()
+        LOST.bytes()
     }
 }
 
 impl Drop for Stalled {
     fn drop(&mut self) {
-        locked(|console| {
-            console.port.is_stalled = false;
-            console.send(BURST);
-        });
+        locked(|console| console.port.is_stalled = false);
     }
 }
