@@ -1,9 +1,4 @@
-//! The frame allocator: a buddy system for the usable memory of the firmware's memory map.
-//!
-//! Free memory is kept as blocks of 2^k frames, aligned to their size, for k up to 10 (4 MiB). A request takes the
-//! smallest block that is large enough, and returns the halves that it does not need. A freed block is merged with its
-//! buddy, the neighbour with which it forms a block of twice the size, if the buddy is free too. The merged block is
-//! then merged with its own buddy, and so on. (Knuth, The Art of Computer Programming 1, 2.5, algorithms R and S.)
+//! The frame allocator: a buddy system ([`Buddies`]) for the usable memory of the firmware's memory map.
 //!
 //! The state of a frame is in tables, nine bytes for each frame, and not in the frame itself. So free memory is not
 //! touched, and in a virtual machine the host need not provide it. The first tables describe only the memory below 4
@@ -32,21 +27,19 @@ use kernel_formats::memory_map::usable_parts;
 use x86_64::structures::paging::{FrameAllocator, PhysFrame, Size4KiB};
 
 use super::address::{PAGE_SIZE, PHYSICAL_MAP_BYTES, PHYSICAL_OFFSET, PhysAddr, VirtAddr, physical_to_virtual};
+use super::buddies::{Buddies, Links, NOT_FREE, ORDERS, STALE, Tables};
 use super::error::OutOfMemory;
 use super::former_use::FormerUse;
 use super::shared_lock::Measured;
 use super::stack::ahead;
 use crate::cpu::sync::{InterruptMutex, InterruptMutexGuard};
 
-/// The number of block sizes: 1, 2, 4 and so on to 1024 frames.
-const ORDERS: usize = 11;
-
 /// Frames below this address are not allocated.
 const FIRST_ADDRESS: u64 = 1 << 20;
 
 /// The end of the physical memory that is mapped before the kernel has page tables of its own.
 const EARLY_END: u64 = 1 << 32;
-/// The end of the physical memory that the kernel can use. It is the lower of two limits: a [`FrameNumber`] has 32
+/// The end of the physical memory that the kernel can use. It is the lower of two limits: a frame number has 32
 /// bits, and the window for physical memory has a fixed size.
 const HIGHEST_END: u64 = if PHYSICAL_MAP_BYTES < 1 << 44 { PHYSICAL_MAP_BYTES } else { 1 << 44 };
 
@@ -58,14 +51,12 @@ const RESERVE_LEAST: usize = 64;
 /// The largest reserve, in frames.
 const RESERVE_MOST: usize = 4096;
 
-/// The state of every frame that is not the first frame of a free block. The state of the first frame of a free block
-/// is the order of that block.
-const NOT_FREE: u8 = 0x7f;
-/// Set in addition to the state of a frame that may contain code of the firmware, as the module
-/// [`former_use`](super::former_use) explains.
-const STALE: u8 = 0x80;
-
-static FRAMES: InterruptMutex<Buddies> = InterruptMutex::new(Buddies::new());
+static MEMORY: InterruptMutex<Memory> = InterruptMutex::new(Memory {
+    buddies: Buddies::new(),
+    reserve: 0,
+    total_frames: 0,
+    former_use: FormerUse::SeaBios,
+});
 
 /// The priority of a request for frames. When memory runs short, requests of lower priority fail first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -87,28 +78,10 @@ const LOW_START: u64 = 0x1000;
 /// The end of the range in which [`LOW_PAGE`] is searched. At and above this address there may be data of the firmware.
 const LOW_END: u64 = 0x9_0000;
 
-/// The links of a free block in the list of free blocks of its order.
-#[derive(Clone, Copy, Debug)]
-struct Links {
-    previous: Option<FrameNumber>,
-    next: Option<FrameNumber>,
-}
-
-/// The number of a frame: its physical address divided by the page size. It is never 0, since the first MiB is not
-/// allocated. 32 bits are enough for 16 TiB.
-type FrameNumber = core::num::NonZeroU32;
-
-/// The free blocks, in one list for each order.
+/// The usable memory.
 #[derive(Debug)]
-struct Buddies {
-    heads: [Option<FrameNumber>; ORDERS],
-    /// For each frame, the order of the free block that begins with it, or [`NOT_FREE`] if no free block begins with
-    /// the frame. In addition, the bit [`STALE`].
-    states: &'static mut [u8],
-    /// For each frame, the links of the free block that begins with it. Meaningless if no free block begins with the
-    /// frame.
-    links: &'static mut [Links],
-    free_frames: usize,
+struct Memory {
+    buddies: Buddies,
     /// The number of free frames that only urgent requests may take.
     reserve: usize,
     /// The number of all frames of the usable memory, free or not.
@@ -116,24 +89,7 @@ struct Buddies {
     former_use: FormerUse,
 }
 
-impl Buddies {
-    const fn new() -> Self {
-        Self {
-            heads: [None; ORDERS],
-            states: &mut [],
-            links: &mut [],
-            free_frames: 0,
-            reserve: 0,
-            total_frames: 0,
-            former_use: FormerUse::SeaBios,
-        }
-    }
-
-    /// Whether a request of this priority may take `frames` frames.
-    fn may_give(&self, frames: usize, priority: Priority) -> bool {
-        frames + self.kept_from(priority) <= self.free_frames
-    }
-
+impl Memory {
     /// Returns how many free frames a request of this priority must leave.
     fn kept_from(&self, priority: Priority) -> usize {
         match priority {
@@ -142,97 +98,10 @@ impl Buddies {
             Priority::Urgent => 0,
         }
     }
-
-    /// Takes a free block of 2^`order` frames, if there is one.
-    fn allocate(&mut self, order: usize) -> Option<FrameNumber> {
-        let found = (order..ORDERS).find(|&order| self.heads[order].is_some())?;
-        let block = self.heads[found]?;
-        self.unlink(block, found);
-        for half in (order..found).rev() {
-            let upper = FrameNumber::new(block.get() + (1 << half))?;
-            self.link(upper, half);
-        }
-        self.free_frames -= 1 << order;
-        Some(block)
-    }
-
-    /// Frees a block of 2^`order` frames.
-    fn free(&mut self, block: FrameNumber, order: usize) {
-        assert!(self.state(block) == Some(NOT_FREE), "frame {block:#x} was freed twice, or is no memory");
-        self.free_frames += 1 << order;
-        let (mut block, mut order) = (block, order);
-        while order + 1 < ORDERS {
-            // The numbers of a block and of its buddy differ in one bit, which is bit `order`.
-            let Some(buddy) = FrameNumber::new(block.get() ^ (1 << order)) else { break };
-            if self.state(buddy).map(usize::from) != Some(order) {
-                break;
-            }
-            self.unlink(buddy, order);
-            block = block.min(buddy);
-            order += 1;
-        }
-        self.link(block, order);
-    }
-
-    /// Frees `count` frames from `first` on, as the largest aligned blocks into which they can be divided.
-    fn free_range(&mut self, first: u64, count: u64) {
-        let (mut first, end) = (first, first + count);
-        while let Some(block) = u32::try_from(first).ok().and_then(FrameNumber::new).filter(|_| first < end) {
-            let order = (first.trailing_zeros() as usize).min((end - first).ilog2() as usize).min(ORDERS - 1);
-            self.free(block, order);
-            first += 1 << order;
-        }
-    }
-
-    /// Returns the state of a frame, or `None` if the tables have no such frame.
-    fn state(&self, frame: FrameNumber) -> Option<u8> {
-        self.states.get(index(frame)).map(|state| state & !STALE)
-    }
-
-    fn set_state(&mut self, frame: FrameNumber, new: u8) {
-        let state = &mut self.states[index(frame)];
-        *state = *state & STALE | new;
-    }
-
-    /// Returns whether any of `count` frames from `first` on is stale, and marks all of them as not stale.
-    fn take_stale(&mut self, first: FrameNumber, count: usize) -> bool {
-        let states = &mut self.states[index(first)..][..count];
-        let is_any_stale = states.iter().any(|state| state & STALE != 0);
-        if is_any_stale {
-            states.iter_mut().for_each(|state| *state &= !STALE);
-        }
-        is_any_stale
-    }
-
-    fn link(&mut self, block: FrameNumber, order: usize) {
-        let next = self.heads[order].replace(block);
-        if let Some(next) = next {
-            self.links[index(next)].previous = Some(block);
-        }
-        self.links[index(block)] = Links { previous: None, next };
-        self.set_state(block, u8::try_from(order).expect("few orders"));
-    }
-
-    fn unlink(&mut self, block: FrameNumber, order: usize) {
-        let Links { previous, next } = self.links[index(block)];
-        match previous {
-            Some(previous) => self.links[index(previous)].next = next,
-            None => self.heads[order] = next,
-        }
-        if let Some(next) = next {
-            self.links[index(next)].previous = previous;
-        }
-        self.set_state(block, NOT_FREE);
-    }
 }
 
 fn address(frame: u64) -> PhysAddr {
     PhysAddr::new(frame * PAGE_SIZE as u64)
-}
-
-/// Returns the number of a frame, as an index of the tables.
-fn index(frame: FrameNumber) -> usize {
-    frame.get() as usize
 }
 
 /// Returns the usable frames of `regions` between two addresses, each frame once. Each item consists of the first frame
@@ -256,11 +125,7 @@ fn table_frames(frames: usize) -> u64 {
 ///
 /// # Safety
 /// The memory for the tables must be mapped, and nothing else must ever use it.
-unsafe fn make_tables(
-    table: u64,
-    frames: usize,
-    stale: [Range<usize>; 2],
-) -> (&'static mut [u8], &'static mut [Links]) {
+unsafe fn make_tables(table: u64, frames: usize, stale: [Range<usize>; 2]) -> Tables {
     let links = physical_to_virtual(address(table)).as_mut_ptr::<Links>();
     let states = links.wrapping_add(frames).cast::<u8>();
     let tables = table as usize..table as usize + table_frames(frames) as usize;
@@ -276,7 +141,7 @@ unsafe fn make_tables(
     stale.into_iter().for_each(|stale| states[stale].iter_mut().for_each(|state| *state |= STALE));
     // SAFETY: the address is aligned to a page, and nothing else uses this memory. Any bytes are valid `Links`.
     let links = unsafe { slice::from_raw_parts_mut(links, frames) };
-    (states, links)
+    Tables { states, links }
 }
 
 /// Sets the allocator up with the usable memory below 4 GiB, which every boot protocol has mapped.
@@ -289,17 +154,15 @@ pub(crate) fn init(regions: &[MemoryRegion], former_use: FormerUse) {
     let (table, _) = usable(regions, FIRST_ADDRESS, EARLY_END)
         .find(|&(_, count)| count >= table_frames(frames))
         .expect("no room for the tables of frames");
-    let mut buddies = lock();
     // SAFETY: this is usable memory below 4 GiB, which is mapped. Nothing else uses it, since the loop below does not
     // add it to the allocator.
-    let (states, links) = unsafe { make_tables(table, frames, former_use.stale(frames)) };
-    (buddies.states, buddies.links, buddies.former_use) = (states, links, former_use);
+    let tables = unsafe { make_tables(table, frames, former_use.stale(frames)) };
+    let mut memory = lock();
+    memory.former_use = former_use;
+    memory.buddies.replace_tables(tables);
     for (first, count) in usable(regions, FIRST_ADDRESS, EARLY_END) {
-        if first == table {
-            buddies.free_range(first + table_frames(frames), count - table_frames(frames));
-        } else {
-            buddies.free_range(first, count);
-        }
+        let taken = if first == table { table_frames(frames) } else { 0 };
+        memory.buddies.free_range(first + taken, count - taken);
     }
 }
 
@@ -320,7 +183,7 @@ pub(crate) fn add_high_memory(regions: &[MemoryRegion]) {
                 grow_tables(table, frames);
                 for (first, count) in high() {
                     let taken = if first == table { table_frames(frames) } else { 0 };
-                    lock().free_range(first + taken, count - taken);
+                    lock().buddies.free_range(first + taken, count - taken);
                 }
             }
             None => log::warn!("no memory above 4 GiB is used: no region there has room for the tables of frames"),
@@ -330,37 +193,34 @@ pub(crate) fn add_high_memory(regions: &[MemoryRegion]) {
     if ignored > 0 {
         log::warn!("{} GiB of memory are not used: their addresses are too high", (ignored * PAGE_SIZE as u64) >> 30);
     }
-    let mut buddies = lock();
+    let mut memory = lock();
     let total: u64 = usable(regions, FIRST_ADDRESS, HIGHEST_END).map(|(_, count)| count).sum();
-    buddies.total_frames = usize::try_from(total).expect("64 bits");
-    buddies.reserve = (buddies.total_frames / RESERVE_SHARE).clamp(RESERVE_LEAST, RESERVE_MOST);
+    memory.total_frames = usize::try_from(total).expect("64 bits");
+    memory.reserve = (memory.total_frames / RESERVE_SHARE).clamp(RESERVE_LEAST, RESERVE_MOST);
 }
 
 /// Replaces the tables by larger ones, which cover the first `frames` frames of memory. The new tables are put into the
 /// usable memory that begins with the frame `table`. Frees the memory of the old tables.
 fn grow_tables(table: u64, frames: usize) {
-    let mut buddies = lock();
-    let old_frames = buddies.states.len();
-    let stale = match buddies.former_use {
+    let mut memory = lock();
+    let stale = match memory.former_use {
         // SeaBIOS has used only memory below 4 GiB.
         FormerUse::SeaBios => [0..0, 0..0],
         FormerUse::Code => FormerUse::Code.stale(frames),
     };
     // SAFETY: this is usable memory above 4 GiB, which the kernel's page tables map. Nothing else uses it, since the
     // caller does not add it to the allocator.
-    let (states, links) = unsafe { make_tables(table, frames, stale) };
-    states[..old_frames].copy_from_slice(buddies.states);
-    links[..old_frames].copy_from_slice(buddies.links);
-    let old = VirtAddr::from_ptr(buddies.links.as_ptr()).as_u64() - PHYSICAL_OFFSET;
-    (buddies.states, buddies.links) = (states, links);
-    buddies.free_range(old / PAGE_SIZE as u64, table_frames(old_frames));
+    let tables = unsafe { make_tables(table, frames, stale) };
+    let old = memory.buddies.replace_tables(tables);
+    let address = VirtAddr::from_ptr(old.links.as_ptr()).as_u64() - PHYSICAL_OFFSET;
+    memory.buddies.free_range(address / PAGE_SIZE as u64, table_frames(old.links.len()));
 }
 
 /// Takes the lock. Before that, touches the next two pages of the caller's stack. The holder of the lock needs no more
 /// stack than these two pages. So the holder causes no page fault, whose handler would take the same lock.
-fn lock() -> Measured<InterruptMutexGuard<'static, Buddies>> {
+fn lock() -> Measured<InterruptMutexGuard<'static, Memory>> {
     ahead::touch_ahead();
-    Measured::new(FRAMES.lock())
+    Measured::new(MEMORY.lock())
 }
 
 /// Takes a frame, even the last free one. The contents of the frame are undefined.
@@ -404,16 +264,17 @@ pub(crate) fn allocate_for(priority: Priority, pages: usize) -> Result<PhysFrame
     if pages == 0 || order >= ORDERS {
         return Err(OutOfMemory);
     }
-    let mut buddies = lock();
-    if !buddies.may_give(pages, priority) {
+    let mut memory = lock();
+    if pages + memory.kept_from(priority) > memory.buddies.free_frames() {
         return Err(OutOfMemory);
     }
+    let buddies = &mut memory.buddies;
     let block = buddies.allocate(order).ok_or(OutOfMemory)?;
     let first = u64::from(block.get());
     // Free the frames by which `pages` was rounded up.
     buddies.free_range(first + pages as u64, (1 << order) - pages as u64);
     let is_stale = buddies.take_stale(block, pages);
-    drop(buddies);
+    drop(memory);
     if is_stale {
         let start = physical_to_virtual(address(first)).as_mut_ptr::<u8>();
         // SAFETY: the frames were just allocated, so nothing else uses them. All usable memory is mapped.
@@ -431,12 +292,12 @@ pub(crate) fn allocate_for(priority: Priority, pages: usize) -> Result<PhysFrame
 /// The range is freed in aligned blocks. Panics if one of these blocks begins with the first frame of a free block, or
 /// is not in the tables. The other frames are not checked.
 pub(crate) unsafe fn free_contiguous(first: PhysFrame, pages: usize) {
-    lock().free_range(first.start_address().as_u64() / PAGE_SIZE as u64, pages as u64);
+    lock().buddies.free_range(first.start_address().as_u64() / PAGE_SIZE as u64, pages as u64);
 }
 
 /// Returns the number of free frames.
 pub(crate) fn free_frames() -> usize {
-    lock().free_frames
+    lock().buddies.free_frames()
 }
 
 /// Returns the number of all frames of the usable memory, free or not.
@@ -446,20 +307,20 @@ pub(crate) fn total_frames() -> usize {
 
 /// Returns how many frames requests of this priority may still take.
 pub(crate) fn frames_for(priority: Priority) -> usize {
-    let buddies = lock();
-    buddies.free_frames.saturating_sub(buddies.kept_from(priority))
+    let memory = lock();
+    memory.buddies.free_frames().saturating_sub(memory.kept_from(priority))
 }
 
 /// Returns how many more frames must be free before a request of this priority may take `wanted` frames.
 pub(super) fn lacking(wanted: usize, priority: Priority) -> usize {
-    let buddies = lock();
-    (wanted + buddies.kept_from(priority)).saturating_sub(buddies.free_frames)
+    let memory = lock();
+    (wanted + memory.kept_from(priority)).saturating_sub(memory.buddies.free_frames())
 }
 
 /// Returns the end of the memory below 4 GiB, as a number of frames. On a computer with more memory, returns a higher
 /// number.
 pub(crate) fn end_of_memory() -> usize {
-    lock().states.len()
+    lock().buddies.table_len()
 }
 
 /// The frame allocator, in the form that the `x86_64` crate needs to allocate page tables.

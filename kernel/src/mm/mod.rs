@@ -3,6 +3,7 @@
 //! The map of the address space is in `address`.
 
 mod address;
+mod buddies;
 pub(crate) mod dma;
 pub(crate) mod emulated_tlb;
 mod error;
