@@ -10,7 +10,6 @@ mod disk_error;
 #[expect(unsafe_code, reason = "reads and writes registers of devices")]
 pub(crate) mod pci;
 pub mod pit;
-mod pit_error;
 pub(crate) mod random;
 #[expect(unsafe_code, reason = "takes its lock from a CPU that has stopped")]
 pub(crate) mod screen;

@@ -6,20 +6,17 @@
 //! stays marked for this M, because most polls are short. If a poll takes long, sysmon retakes the P
 //! ([`gmp_sched::sysmon`]), and other Gs run.
 
+mod wait;
+
 use core::hint::black_box;
 use core::time::Duration;
 
-use gmp_sched::syscall::syscall;
 use kernel_formats::calibration::PIT_HZ;
 
 use crate::arch::x86_64::{pit, timer};
-use crate::cpu::contexts;
-use crate::sched::platform::{Kernel, Mutex};
+use crate::cpu::contexts::assert_may_block as assert_may_wait;
 
-pub use crate::drivers::pit_error::NotCounting;
-
-/// Held by the G that uses the channel.
-static CHANNEL: Mutex<()> = Mutex::new(());
+pub use self::wait::{NotCounting, wait};
 
 /// If a countdown takes longer than twice its length plus this time (in nanoseconds), the PIT does not count at its
 /// rate. This time is generous, because another thread may run on the CPU meanwhile.
@@ -28,27 +25,6 @@ const LATE_NS: u64 = 10_000_000;
 /// The number of steps of the loop in which the driver pauses between two reads of the output. The driver pauses
 /// because a read of a port takes as long as hundreds of instructions, and longer in a virtual machine.
 const PAUSE: u32 = 1000;
-
-/// Waits for `duration` by polling the output of channel 2 of the programmable interval timer (PIT), which sends no
-/// interrupt. The CPU is busy meanwhile. If there is other work for the P of the calling G, sysmon retakes the P.
-///
-/// Programs should wait with [`sleep`](crate::platform::sleep), which needs no CPU. This function shows what happens to
-/// the P of a driver that polls. If another G polls the channel, the calling G first parks until that G is done.
-/// Not callable from interrupt handlers.
-///
-/// # Errors
-///
-/// If the computer has no PIT, or the PIT does not count at its rate.
-///
-/// # Panics
-///
-/// If the caller is not a G.
-#[track_caller]
-pub fn wait(duration: Duration) -> Result<(), NotCounting> {
-    contexts::assert_may_block();
-    let _channel = CHANNEL.lock();
-    syscall::<Kernel, _>(|| poll(duration))
-}
 
 /// Counts down the ticks in `duration`, at most 65,535 of them at a time.
 fn poll(duration: Duration) -> Result<(), NotCounting> {

@@ -8,6 +8,8 @@
 //! - The instruction RDRAND.
 //! - The clock. These numbers can be guessed, so they are no secrets.
 
+mod numbers;
+
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
@@ -25,6 +27,8 @@ use crate::drivers::disk_error::SetupError;
 use crate::drivers::virtio::entropy::{self, EntropyDevice};
 use crate::sched::kthread;
 use crate::sched::platform::{Kernel, Limit, Mutex};
+
+pub use self::numbers::{fill_random, random, random_until};
 
 /// How long the device may take to answer a request.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -44,52 +48,6 @@ static IS_IN_USE: AtomicBool = AtomicBool::new(false);
 static READER: Mutex<()> = Mutex::new(());
 /// Raised by the interrupt of the device.
 static ANSWERED: Signal<Kernel> = Signal::new();
-
-/// Returns a random number.
-///
-/// Blocks the calling G, but not its M. Not callable from interrupt handlers. Go: `math/rand/v2.Uint64`.
-///
-/// # Panics
-///
-/// If the caller is not a G, or must not block.
-#[must_use]
-#[track_caller]
-pub fn random() -> u64 {
-    let mut bytes = [0; 8];
-    fill_random(&mut bytes);
-    u64::from_le_bytes(bytes)
-}
-
-/// Like [`random`], but waits no longer than `limit`.
-///
-/// # Errors
-///
-/// If the limit ends the wait.
-///
-/// # Panics
-///
-/// If the caller is not a G, or must not block.
-#[track_caller]
-pub fn random_until<'l>(limit: impl Into<Limit<'l>>) -> Result<u64, ContextError> {
-    let mut bytes = [0; 8];
-    fill_random_until(&mut bytes, limit)?;
-    Ok(u64::from_le_bytes(bytes))
-}
-
-/// Fills `bytes` with random bytes. With the kernel option `seed`, which `--icount` sets, they come from a generator,
-/// and are the same in every run. Otherwise they come from the host's source of random numbers if a virtio entropy
-/// device is in use. If none is in use, they come from the processor, or from the clock if the processor has no random
-/// numbers.
-///
-/// Blocks the calling G, but not its M. Not callable from interrupt handlers. Go: `crypto/rand.Read`.
-///
-/// # Panics
-///
-/// If the caller is not a G, or must not block.
-#[track_caller]
-pub fn fill_random(bytes: &mut [u8]) {
-    fill_random_until(bytes, Limit::NONE).expect("a wait without a limit is not ended by one");
-}
 
 /// Like [`fill_random`], but waits no longer than `limit`.
 ///

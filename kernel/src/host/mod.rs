@@ -6,8 +6,10 @@
 //! on such a feature, a note is printed on standard error: see [`note`].
 //!
 //! Some files of the machine's half of the crate are used on the host, too. This module includes them by their paths:
-//! `program/args.rs`, `program/entry.rs`, `cpu/id.rs`, `mm/error.rs`, `mm/usage.rs`, `drivers/disk_error.rs`,
-//! `drivers/disk_cursor.rs`, `drivers/pit_error.rs`, `drivers/console/macros.rs` and `drivers/console/stdin.rs`.
+//! `program/args.rs`, `program/entry.rs`, `cpu/id.rs`, `cpu/sync/locks.rs`, `mm/error.rs`, `mm/usage.rs`,
+//! `drivers/disk_error.rs`, `drivers/disk_cursor.rs`, `drivers/pit/wait.rs`, `drivers/random/numbers.rs`,
+//! `drivers/console/macros.rs`, `drivers/console/stdin.rs`, `sched/platform/counts.rs` and
+//! `diagnostics/watchdog/windows.rs`.
 
 pub mod clock;
 pub mod console;

@@ -3,7 +3,6 @@
 //! ends panics. Unlike on the machine, the holder of an [`InterruptMutex`] may allocate, spawn and take a
 //! [`PreemptMutex`].
 
-use core::fmt;
 use core::ops::{Deref, DerefMut};
 use core::panic::Location;
 use core::ptr;
@@ -13,8 +12,12 @@ use std::thread;
 use gmp_sched::native::{WaitsForbidden, forbid_waits};
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 
+use self::locks::lock_traits;
 use super::percpu::PREEMPTION_OFF;
 use super::platform;
+
+#[path = "../cpu/sync/locks.rs"]
+mod locks;
 
 /// The value of `holder` if the lock is free, or if a thread that runs no G holds it.
 const NOBODY: usize = 0;
@@ -83,6 +86,20 @@ struct Held<'a, T> {
     _section: WaitsForbidden,
 }
 
+impl<T> Deref for Held<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T> DerefMut for Held<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
 /// A lock that interrupt handlers may take on the machine. Its holder panics if it blocks, yields or ends.
 pub struct InterruptMutex<T>(Spinning<T>);
 
@@ -100,40 +117,23 @@ impl<T> InterruptMutex<T> {
     /// If the calling G holds the lock.
     #[track_caller]
     pub fn lock(&self) -> InterruptMutexGuard<'_, T> {
-        InterruptMutexGuard(self.0.lock(Self::CONTEXT))
+        InterruptMutexGuard { guard: self.0.lock(Self::CONTEXT) }
     }
 
     /// Takes the lock if it is free; otherwise returns `None`. Callable from everywhere.
     #[track_caller]
     pub fn try_lock(&self) -> Option<InterruptMutexGuard<'_, T>> {
-        self.0.try_lock(Self::CONTEXT).map(InterruptMutexGuard)
-    }
-}
-
-/// Does not show the data, as on the machine.
-impl<T> fmt::Debug for InterruptMutex<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InterruptMutex").finish_non_exhaustive()
+        self.0.try_lock(Self::CONTEXT).map(|guard| InterruptMutexGuard { guard })
     }
 }
 
 /// Access to the data that an [`InterruptMutex`] guards. Dropping this value releases the lock.
 #[derive(Debug)]
-pub struct InterruptMutexGuard<'a, T>(Held<'a, T>);
-
-impl<T> Deref for InterruptMutexGuard<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0.guard
-    }
+pub struct InterruptMutexGuard<'a, T> {
+    guard: Held<'a, T>,
 }
 
-impl<T> DerefMut for InterruptMutexGuard<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.0.guard
-    }
-}
+lock_traits!(InterruptMutex, InterruptMutexGuard);
 
 /// A lock for data that interrupt handlers of the machine do not use. Its holder panics if it blocks, yields or ends.
 pub struct PreemptMutex<T>(Spinning<T>);
@@ -150,31 +150,14 @@ impl<T> PreemptMutex<T> {
     /// If the calling G holds the lock.
     #[track_caller]
     pub fn lock(&self) -> PreemptMutexGuard<'_, T> {
-        PreemptMutexGuard(self.0.lock(PREEMPTION_OFF))
-    }
-}
-
-/// Does not show the data, as on the machine.
-impl<T> fmt::Debug for PreemptMutex<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PreemptMutex").finish_non_exhaustive()
+        PreemptMutexGuard { guard: self.0.lock(PREEMPTION_OFF) }
     }
 }
 
 /// Access to the data that a [`PreemptMutex`] guards. Dropping this value releases the lock.
 #[derive(Debug)]
-pub struct PreemptMutexGuard<'a, T>(Held<'a, T>);
-
-impl<T> Deref for PreemptMutexGuard<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0.guard
-    }
+pub struct PreemptMutexGuard<'a, T> {
+    guard: Held<'a, T>,
 }
 
-impl<T> DerefMut for PreemptMutexGuard<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.0.guard
-    }
-}
+lock_traits!(PreemptMutex, PreemptMutexGuard);

@@ -1,6 +1,8 @@
 //! Implements the platform that [`gmp_sched`] needs. Also has the aliases of the scheduler's types and functions that
 //! programs use.
 
+mod counts;
+
 use core::fmt::Arguments;
 use core::ops::Range;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -21,11 +23,13 @@ use crate::arch::x86_64::apic;
 use crate::arch::x86_64::interrupts::RESCHEDULE;
 use crate::cpu::contexts::Act;
 use crate::cpu::percpu::{self, CpuId, PreemptGuard};
-use crate::cpu::{contexts, cpus, sync};
+use crate::cpu::{contexts, sync};
 use crate::mm;
 use crate::mm::stack::Stack;
 use crate::sched::kthread::{self, KernelThread};
 use crate::sched::{call_stack, cpu_trace};
+
+pub use self::counts::{num_cpu, num_goroutine, procs};
 
 /// The kernel, as the platform of the scheduler.
 #[derive(Clone, Copy, Debug)]
@@ -329,22 +333,4 @@ fn scavenge() -> Scavenged {
         scheduler.end_surplus_machine();
     }
     if mm::scavenge() { Scavenged::InPart } else { Scavenged::Completely }
-}
-
-/// Returns how many CPUs are up.
-#[must_use]
-pub fn num_cpu() -> usize {
-    cpus::count()
-}
-
-/// Returns the number of Ps. At most this number of Gs run at the same time. Before the scheduler is made, returns 1.
-#[must_use]
-pub fn procs() -> usize {
-    scheduler().map_or(1, Scheduler::procs)
-}
-
-/// Returns how many Gs are alive. Before the scheduler is made, returns 0.
-#[must_use]
-pub fn num_goroutine() -> usize {
-    scheduler().map_or(0, Scheduler::num_goroutine)
 }

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 
@@ -79,6 +80,8 @@ pub(crate) struct Crate {
     pub(crate) unsafe_code: BTreeMap<String, Unsafe>,
     /// For each module with a file of its own, the paths in this file that begin with `crate::`, without this prefix.
     pub(crate) paths: BTreeMap<String, BTreeSet<String>>,
+    /// The folder of the file that is being read. The attribute `path` of a module is relative to it.
+    folder: PathBuf,
 }
 
 impl Crate {
@@ -101,7 +104,9 @@ impl Crate {
         let folder = file.parent().expect("a file is in a folder");
         let stem = file.file_stem().expect("a file has a name");
         let children = if stem == "lib" || stem == "mod" { folder.to_path_buf() } else { folder.join(stem) };
+        let outer = mem::replace(&mut self.folder, folder.to_path_buf());
         self.text(&text, module, Some(&children));
+        self.folder = outer;
     }
 
     fn text(&mut self, text: &str, module: &[String], children: Option<&Path>) {
@@ -219,7 +224,7 @@ impl Crate {
     fn module(&mut self, tokens: &[TokenTree], context: &Context, file: Option<String>, children: Option<&Path>) {
         let name = word(&tokens[1]);
         let module: Vec<_> = context.module.iter().cloned().chain([name.clone()]).collect();
-        let file = file.and_then(|file| Some(children?.join(file)));
+        let file = file.map(|file| self.folder.join(file));
         let children = children.map(|folder| folder.join(&name));
         if let Some(TokenTree::Group(body)) = tokens.get(2) {
             let context = Context { module, ..context.clone() };

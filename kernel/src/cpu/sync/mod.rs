@@ -15,18 +15,18 @@
 
 mod holder;
 mod interrupts_off;
+mod locks;
 mod waiting;
 
-use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
-use core::ops::{Deref, DerefMut};
 use core::panic::Location;
 
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use x86_64::instructions::interrupts;
 
 use self::holder::Holder;
+use self::locks::lock_traits;
 use crate::cpu::contexts;
 use crate::cpu::percpu::{CpuId, PreemptGuard};
 
@@ -92,13 +92,6 @@ impl<T> InterruptMutex<T> {
     }
 }
 
-/// Does not show the data. With the lock held, neither the data's own `Debug` nor the writer could allocate or block.
-impl<T> fmt::Debug for InterruptMutex<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InterruptMutex").finish_non_exhaustive()
-    }
-}
-
 /// Access to the data of an [`InterruptMutex`].
 #[derive(Debug)]
 pub struct InterruptMutexGuard<'a, T> {
@@ -108,19 +101,7 @@ pub struct InterruptMutexGuard<'a, T> {
     not_send: PhantomData<*mut ()>,
 }
 
-impl<T> Deref for InterruptMutexGuard<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.guard
-    }
-}
-
-impl<T> DerefMut for InterruptMutexGuard<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.guard
-    }
-}
+lock_traits!(InterruptMutex, InterruptMutexGuard);
 
 impl<T> Drop for InterruptMutexGuard<'_, T> {
     fn drop(&mut self) {
@@ -165,13 +146,6 @@ impl<T> PreemptMutex<T> {
     }
 }
 
-/// Does not show the data. With the lock held, neither the data's own `Debug` nor the writer could block.
-impl<T> fmt::Debug for PreemptMutex<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PreemptMutex").finish_non_exhaustive()
-    }
-}
-
 /// Access to the data of a [`PreemptMutex`].
 #[derive(Debug)]
 pub struct PreemptMutexGuard<'a, T> {
@@ -182,19 +156,7 @@ pub struct PreemptMutexGuard<'a, T> {
     _preempt: PreemptGuard,
 }
 
-impl<T> Deref for PreemptMutexGuard<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.guard
-    }
-}
-
-impl<T> DerefMut for PreemptMutexGuard<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.guard
-    }
-}
+lock_traits!(PreemptMutex, PreemptMutexGuard);
 
 /// Clears the holder just before the lock is released.
 #[derive(Debug)]

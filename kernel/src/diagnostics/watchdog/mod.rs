@@ -26,14 +26,15 @@
 
 mod report;
 mod scan;
-
-use core::time::Duration;
+mod windows;
 
 use crate::arch::x86_64::timer;
 use crate::cpu::cpus;
 use crate::cpu::percpu::CpuId;
 use crate::cpu::sync;
 use crate::sched::activity::{self, Activity, NEVER};
+
+pub use self::windows::Windows;
 
 /// Makes the CPUs that wait for an `InterruptMutex` with interrupts off check all CPUs, too. Called once, before the
 /// scheduler runs.
@@ -59,21 +60,6 @@ pub(crate) fn tick(now: u64) -> u64 {
         return NEVER;
     }
     if activity::stays_on_duty() { now + scan::interval() } else { NEVER }
-}
-
-/// The longest times for which interrupts and preemption were off since the boot, as far as timer ticks have noticed
-/// them. Also the number of reports about CPUs, and the number of recoveries of reported CPUs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Windows {
-    /// The longest delay of a timer interrupt on a CPU that ran something. Interrupts were off for that long, or the
-    /// host did not run the virtual CPU.
-    pub interrupts_off: Duration,
-    /// The longest time between a tick that found preemption off and the moment at which preemption was on again.
-    pub preemption_off: Duration,
-    /// The number of times that a CPU was reported, because one of these times exceeded a second.
-    pub lockups: u64,
-    /// The number of times that a reported CPU has recovered.
-    pub recoveries: u64,
 }
 
 /// Returns how many interrupts a CPU has taken, or 0 if the CPU is not up. Non-maskable interrupts are not counted.

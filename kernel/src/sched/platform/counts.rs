@@ -1,0 +1,26 @@
+//! The numbers of CPUs, Ps and Gs, on the machine and on the host. The module `host/platform` includes this file by its
+//! path.
+
+use gmp_sched::scheduler::Scheduler;
+
+use super::scheduler;
+use crate::cpus;
+
+/// Returns how many CPUs are up, or on the host how many CPUs this process may use.
+#[must_use]
+pub fn num_cpu() -> usize {
+    cpus::count()
+}
+
+/// Returns the number of Ps. At most this number of Gs run at the same time. Before the scheduler is made, returns 1.
+/// On the host, also if the caller is not a G.
+#[must_use]
+pub fn procs() -> usize {
+    scheduler().map_or(1, Scheduler::procs)
+}
+
+/// Returns how many Gs are alive. Before the scheduler is made, returns 0. On the host, also if the caller is not a G.
+#[must_use]
+pub fn num_goroutine() -> usize {
+    scheduler().map_or(0, Scheduler::num_goroutine)
+}
