@@ -6,14 +6,13 @@
 use core::arch::asm;
 use core::fmt;
 use core::hint;
-use core::mem;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
 use kernel::console::write;
 use kernel::disk::disks;
 use kernel::gmp_sched::goroutine::WaitReason;
-use kernel::internals::{Mute, uses_virtio};
+use kernel::internals::{mute_console, uses_virtio};
 use kernel::percpu::PreemptGuard;
 use kernel::platform::{channel, now, scheduler, span};
 use kernel::prelude::*;
@@ -78,8 +77,7 @@ fn main(arguments: &[&str]) -> i32 {
         ["device"] => println!("{}", if uses_virtio() { "virtio" } else { "serial" }),
         ["mute", then] => {
             println!("before");
-            // While a `Mute` exists, the device does not answer. This one is never dropped.
-            mem::forget(Mute::new());
+            mute_console();
             match *then {
                 "flood" => flood(),
                 "panic" => {

@@ -22,7 +22,6 @@ use crate::traps::divert;
 
 pub use crate::arch::x86_64::interrupts::{NoVectorLeft, Vector};
 pub use crate::cpu::percpu::CpuId;
-pub use crate::drivers::console::bulk::Mute;
 pub use crate::drivers::console::state::Stalled;
 pub use crate::mm::stack::{Slot, Stack};
 pub use crate::sched::storm::Storm;
@@ -119,6 +118,11 @@ pub fn preempt_count() -> u32 {
 /// Calls `body`. Meanwhile no CPU can print, and the contents of the output ring are not sent.
 pub fn with_console_locked<R>(body: impl FnOnce() -> R) -> R {
     console::with_all_locked(body)
+}
+
+/// Makes the virtio console, if it is in use, a device that does not answer any more.
+pub fn mute_console() {
+    console::mute();
 }
 
 /// Whether output goes to the virtio console.

@@ -11,7 +11,6 @@ use crate::{HOST, KERNEL};
 /// The modules and types that only the machine has, each with the reason.
 const ONLY_MACHINE: &[(&str, &str)] = &[
     ("program::internals", "for the tests inside the machine"),
-    ("Mute", "exported by `internals`"),
     ("Slot", "exported by `internals`"),
     ("Stack", "exported by `internals`"),
     ("Stalled", "exported by `internals`"),

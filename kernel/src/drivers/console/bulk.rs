@@ -201,21 +201,7 @@ pub(super) fn stop_for_panic(patience: u64) -> bool {
     is_read
 }
 
-/// As long as this value exists, the device is not notified, so it does not answer. Tests use this.
-#[derive(Debug)]
-pub struct Mute(());
-
-impl Mute {
-    /// Stops notifying the device.
-    #[expect(clippy::new_without_default, reason = "it has an effect")]
-    pub fn new() -> Self {
-        PORT.get().into_iter().for_each(|port| port.set_mute(true));
-        Self(())
-    }
-}
-
-impl Drop for Mute {
-    fn drop(&mut self) {
-        PORT.get().into_iter().for_each(|port| port.set_mute(false));
-    }
+/// From now on the device is not notified, so it does not answer. Tests use this.
+pub(crate) fn mute() {
+    PORT.get().into_iter().for_each(OutputPort::mute);
 }

@@ -50,7 +50,7 @@
 //! lines (`stdin`) of them. So that runs can be repeated, input may also come from memory, at instants of the machine's
 //! clock that the memory specifies (`timed`).
 
-pub(crate) mod bulk;
+mod bulk;
 mod emergency;
 mod history;
 mod input;
@@ -74,7 +74,7 @@ pub use boot_protocol::console::SincePowerOn;
 use boot_protocol::console::{BEGIN, Stream};
 pub use boot_protocol::input::Input;
 
-pub(crate) use self::bulk::{is_in_use as uses_virtio, start as start_virtio};
+pub(crate) use self::bulk::{is_in_use as uses_virtio, mute, start as start_virtio};
 pub(crate) use self::emergency::Emergency;
 pub use self::input::try_read;
 pub(crate) use self::line::LineWriter;

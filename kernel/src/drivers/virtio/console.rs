@@ -179,11 +179,10 @@ impl OutputPort {
         transport::reset(self.registers);
     }
 
-    /// Sets whether this driver withholds its notifications from the device. Tests use this. A device that is not
-    /// notified never answers.
-    pub(crate) fn set_mute(&self, is_mute: bool) {
-        self.output.set_mute(is_mute);
-        self.control.set_mute(is_mute);
+    /// Withholds all further notifications from the device. Tests use this. A device that is not notified never answers.
+    pub(crate) fn mute(&self) {
+        self.output.mute();
+        self.control.mute();
     }
 }
 

@@ -205,10 +205,9 @@ impl Lane {
         fence(Ordering::SeqCst);
     }
 
-    /// Sets whether the driver withholds its notifications from the device. Tests use this. A device that is not
-    /// notified never answers.
-    pub(crate) fn set_mute(&self, is_mute: bool) {
-        self.is_mute.store(is_mute, Ordering::Relaxed);
+    /// Withholds all further notifications from the device. Tests use this. A device that is not notified never answers.
+    pub(crate) fn mute(&self) {
+        self.is_mute.store(true, Ordering::Relaxed);
     }
 }
 
