@@ -179,7 +179,8 @@ impl OutputPort {
         transport::reset(self.registers);
     }
 
-    /// Withholds all further notifications from the device. Tests use this. A device that is not notified never answers.
+    /// Withholds all further notifications from the device. Tests use this. A device that is not notified never
+    /// answers.
     pub(crate) fn mute(&self) {
         self.output.mute();
         self.control.mute();

@@ -205,7 +205,8 @@ impl Lane {
         fence(Ordering::SeqCst);
     }
 
-    /// Withholds all further notifications from the device. Tests use this. A device that is not notified never answers.
+    /// Withholds all further notifications from the device. Tests use this. A device that is not notified never
+    /// answers.
     pub(crate) fn mute(&self) {
         self.is_mute.store(true, Ordering::Relaxed);
     }
