@@ -63,10 +63,8 @@ fn compile(program: &str) -> Result<PathBuf, Failed> {
 
 /// Runs a program with `boot`.
 fn run(elf: &Path, arguments: &[&str]) -> Result<Output, Failed> {
-    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["run", "--quiet", "--manifest-path", manifest, "--package", "boot", "--", "--timeout", "120"]);
-    command.arg("--kernel-option=program.smp=8").arg(elf).args(arguments);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_boot-for-tests"));
+    command.args(["--timeout", "120", "--kernel-option=program.smp=8"]).arg(elf).args(arguments);
     Ok(command.output()?)
 }
 

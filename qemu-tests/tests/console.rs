@@ -13,11 +13,10 @@ const ROUNDS: usize = 20;
 
 /// Runs the guest test `TEST` on `cpus` CPUs and returns its output.
 fn printed(cpus: usize) -> String {
-    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["run", "--quiet", "--manifest-path", manifest, "--package", "boot", "--", "--timeout", "60"]);
-    command.args(["--release", "--smp", &cpus.to_string(), concat!(env!("CARGO_MANIFEST_DIR"), "/guest"), TEST]);
-    let output = command.output().expect("cargo runs");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_boot-for-tests"));
+    command.args(["--timeout", "60", "--release", "--smp", &cpus.to_string()]);
+    command.args([concat!(env!("CARGO_MANIFEST_DIR"), "/guest"), TEST]);
+    let output = command.output().expect("boot runs");
     let text = String::from_utf8(output.stdout).expect("text");
     assert_eq!(output.status.code(), Some(0), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     text
@@ -66,13 +65,11 @@ fn lines_from_eight_cpus_are_whole() {
 
 #[test]
 fn line_for_which_there_is_no_memory_is_kept() {
-    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
     let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["run", "--quiet", "--manifest-path", manifest, "--package", "boot", "--", "--timeout", "60"]);
-    command.args(["--release", "--smp", "1", "--memory", "64", "--kernel-option", "panic=isolate"]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_boot-for-tests"));
+    command.args(["--timeout", "60", "--release", "--smp", "1", "--memory", "64", "--kernel-option", "panic=isolate"]);
     command.args([guest, "stacks::line_without_memory_is_an_error"]);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cargo runs");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("boot runs");
     let line = "x".repeat(99_999) + "\n";
     child.stdin.take().expect("a pipe").write_all(line.as_bytes()).expect("the machine reads its input");
     let output = child.wait_with_output().expect("it ends");

@@ -20,10 +20,8 @@ fn boot_guest(options: &[&str], test: &str) -> Output {
 
 /// Runs `program` on a machine with these options of `boot`.
 fn boot(options: &[&str], program: &[&str]) -> Output {
-    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["run", "--quiet", "--manifest-path", manifest, "--package", "boot", "--", "--timeout", "60"]);
-    command.arg("--release").args(options).args(program).output().expect("cargo runs")
+    let mut command = Command::new(env!("CARGO_BIN_EXE_boot-for-tests"));
+    command.args(["--timeout", "60", "--release"]).args(options).args(program).output().expect("boot runs")
 }
 
 fn stderr(output: &Output) -> String {

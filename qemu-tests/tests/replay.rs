@@ -22,10 +22,8 @@ fn folder_with_disk(length: usize) -> (TempDir, Vec<u8>) {
 
 /// Runs `boot --icount` in a folder.
 fn boot(folder: &Path, arguments: &[&str]) -> Output {
-    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["run", "--quiet", "--manifest-path", manifest, "--package", "boot", "--", "--icount"]);
-    command.args(arguments).current_dir(folder).output().expect("cargo runs")
+    let mut command = Command::new(env!("CARGO_BIN_EXE_boot-for-tests"));
+    command.arg("--icount").args(arguments).current_dir(folder).output().expect("boot runs")
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -9,16 +9,14 @@ use std::process::{Command, Output, Stdio};
 
 /// Returns the command that runs `boot` with these arguments.
 fn command(arguments: &[&str]) -> Command {
-    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["run", "--quiet", "--manifest-path", manifest, "--package", "boot", "--", "--timeout", "300"]);
-    command.args(arguments);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_boot-for-tests"));
+    command.args(["--timeout", "300"]).args(arguments);
     command
 }
 
 /// Runs `boot` with these arguments.
 fn boot(arguments: &[&str]) -> Output {
-    command(arguments).output().expect("cargo runs")
+    command(arguments).output().expect("boot runs")
 }
 
 fn run(cpus: u32, test: &str) -> String {
@@ -67,7 +65,7 @@ fn check_without_memory(cpus: &str) {
     let mut command = command(&options);
     command.args([guest, "without_memory::each_allocation_fails_once"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("cargo runs");
+    let mut child = command.spawn().expect("boot runs");
     // Each mode reads one line, and each read that fails leaves its line to the next.
     child
         .stdin

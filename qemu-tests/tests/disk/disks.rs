@@ -39,15 +39,13 @@ impl Disks {
 
     /// Runs `program` with these disks.
     pub(crate) fn boot(&self, options: &[&str], program: &[&str]) -> Output {
-        self.command(options, program).output().expect("cargo runs")
+        self.command(options, program).output().expect("boot runs")
     }
 
     /// Returns the command that runs `program` with these disks. The program is built with full optimisation, unless
     /// the options include `--debug`.
     pub(crate) fn command(&self, options: &[&str], program: &[&str]) -> Command {
-        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
-        let mut command = Command::new(env!("CARGO"));
-        command.args(["run", "--quiet", "--manifest-path", manifest, "--package", "boot", "--"]);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_boot-for-tests"));
         let seconds = if self.firmware == Firmware::Pvh { "60" } else { "180" };
         command.args(["--timeout", seconds, "--firmware", self.firmware.name()]);
         command.args((!options.contains(&"--debug")).then_some("--release"));

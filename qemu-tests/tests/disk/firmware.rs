@@ -142,7 +142,7 @@ pub(crate) fn unplugged_disk_fails_every_request(firmware: Firmware) {
     let mut options = odd.each_ref().map(String::as_str).to_vec();
     options.extend(["--smp=2", "--kernel-option=disk_timeout_s=1", "--qemu-arg=-qmp", &monitor]);
     let program = [concat!(env!("CARGO_MANIFEST_DIR"), "/guest"), TEST];
-    let mut boot = disks.command(&options, &program).stdout(Stdio::piped()).spawn().expect("cargo runs");
+    let mut boot = disks.command(&options, &program).stdout(Stdio::piped()).spawn().expect("boot runs");
     let mut lines = BufReader::new(boot.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
     assert!(lines.any(|line| line == "reading"), "the test has started");
     unplug(&socket, "odd");

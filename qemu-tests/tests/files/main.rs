@@ -76,9 +76,8 @@ impl Disk {
 
     /// Runs a program on the machine, with this disk.
     fn on_machine(&self, program: &[&str]) -> Output {
-        let mut command =
-            cargo(&["run", "--package=boot", "--", "--release", "--timeout=60", "--smp=2", "--disk=disk"]);
-        command.args(program);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_boot-for-tests"));
+        command.args(["--release", "--timeout=60", "--smp=2", "--disk=disk"]).args(program);
         self.run(command)
     }
 
@@ -90,30 +89,20 @@ impl Disk {
     }
 
     fn run(&self, mut command: Command) -> Output {
-        command.current_dir(self.folder.path()).output().expect("cargo runs")
+        command.current_dir(self.folder.path()).output().expect("the program starts")
     }
 }
 
 /// The folder of the programs for the host, which are built first.
 static HOST_PROGRAMS: LazyLock<PathBuf> = LazyLock::new(|| {
-    let mut build = cargo(&["build", "--package=programs", "--bins"]);
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--manifest-path", manifest, "--package=programs", "--bins"]);
     assert!(build.status().expect("cargo runs").success());
     // The executable of this test is in the folder `deps`, which is in the folder of the programs.
     let test = env::current_exe().expect("the path of this test");
     test.ancestors().nth(2).expect("two folders").to_path_buf()
 });
-
-/// Returns a cargo command for the workspace.
-fn cargo(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO"));
-    command.arg(arguments[0]).args([
-        "--quiet",
-        "--manifest-path",
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"),
-    ]);
-    command.args(&arguments[1..]);
-    command
-}
 
 fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()

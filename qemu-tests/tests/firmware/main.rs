@@ -183,10 +183,8 @@ fn ensure(condition: bool, message: impl FnOnce() -> String) -> Result<(), Faile
 
 /// Runs the command `boot`, with `input` as its standard input.
 fn boot(firmware: Firmware, options: &[&str], input: &str) -> Result<Output, Failed> {
-    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["run", "--quiet", "--manifest-path", manifest, "--package", "boot", "--", "--timeout", "180"]);
-    command.args(["--release", "--firmware", firmware.name()]).args(options);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_boot-for-tests"));
+    command.args(["--timeout", "180", "--release", "--firmware", firmware.name()]).args(options);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     child.stdin.take().expect("asked for a pipe").write_all(input.as_bytes())?;
     Ok(child.wait_with_output()?)
