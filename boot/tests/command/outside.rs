@@ -49,11 +49,11 @@ pub(crate) fn write_crate(name: &str, main: &str) -> TempDir {
     directory
 }
 
-/// Returns the command `boot` with an empty input. The files that this command builds are kept for the next run of
-/// these tests.
+/// Returns the command `boot` with an empty input. It builds into the target directory of the workspace, as all tests of
+/// this workspace do. So one build of the kernel serves all of them.
 pub(crate) fn boot() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_boot"));
-    command.env("CARGO_TARGET_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/outside"));
+    command.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target directory"));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
