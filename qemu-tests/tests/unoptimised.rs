@@ -1,11 +1,13 @@
 //! Runs a guest test that depends on how much stack the kernel uses with an unoptimised kernel. Also runs the tests of
-//! a check that only this kernel makes, a test that refuses memory, which only this kernel allows, and a program whose
-//! mistakes only an unoptimised build detects.
+//! a check that only this kernel makes, a test that refuses memory, which only this kernel allows, a program that reads
+//! a disk, and a program whose mistakes only an unoptimised build detects.
 
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+
+use sha2::{Digest as _, Sha256};
 
 /// Returns the command that runs `boot` with these arguments.
 fn command(arguments: &[&str]) -> Command {
@@ -78,6 +80,21 @@ fn check_without_memory(cpus: &str) {
     assert_eq!(output.status.code(), Some(0), "{text}\n{report}");
     let lines: Vec<_> = text.lines().filter(|line| line.starts_with("a line of ")).collect();
     assert!(lines.len() > 2 && lines.iter().all(|line| line.len() == 1021), "{lines:?}");
+}
+
+#[test]
+fn disk_is_read() {
+    let disk = tempfile::NamedTempFile::new().expect("a file");
+    let content = vec![7; 300_000];
+    fs::write(disk.path(), &content).expect("room for a disk");
+    let sum: String = Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect();
+    let name = disk.path().to_str().expect("a path in UTF-8");
+    for mode in ["sync", "async"] {
+        let output = boot(&["--debug", "--disk", name, "sha256", "--mode", mode]);
+        let report = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{sum}  {name}\n"), "{mode}: {report}");
+        assert_eq!(output.status.code(), Some(0), "{mode}: {report}");
+    }
 }
 
 #[test]

@@ -42,13 +42,11 @@ impl Disks {
         self.command(options, program).output().expect("boot runs")
     }
 
-    /// Returns the command that runs `program` with these disks. The program is built with full optimisation, unless
-    /// the options include `--debug`.
+    /// Returns the command that runs `program` with these disks. The program is built with full optimisation.
     pub(crate) fn command(&self, options: &[&str], program: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_boot-for-tests"));
         let seconds = if self.firmware == Firmware::Pvh { "60" } else { "180" };
-        command.args(["--timeout", seconds, "--firmware", self.firmware.name()]);
-        command.args((!options.contains(&"--debug")).then_some("--release"));
+        command.args(["--release", "--timeout", seconds, "--firmware", self.firmware.name()]);
         command.args(self.files.iter().flat_map(|(name, _)| ["--disk", name])).args(options).args(program);
         command.current_dir(self.folder.path());
         command

@@ -170,11 +170,6 @@ fn little_memory_is_enough_for_a_file_that_is_larger() {
     Disks::new(Firmware::Pvh, [("large", 40 << 20)]).check_sums(&["--smp", "2", "--memory", "24"]);
 }
 
-#[test]
-fn without_optimisation() {
-    Disks::new(Firmware::Pvh, [("debug", 300_000)]).check_sums(&["--debug"]);
-}
-
 /// `sha256sum` escapes characters that would break its lines. It does not change spaces and colons.
 #[test]
 fn names_are_printed_as_sha256sum_prints_them() {
