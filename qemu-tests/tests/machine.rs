@@ -5,12 +5,16 @@
 //! `smp8::heap::grows`. Filters, `--exact`, `--ignored` and `--list` work as usual. `--nocapture` shows the consoles
 //! while the tests run.
 
+use std::env;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use boot::qemu::Firmware;
 use libtest_mimic::{Arguments, Trial};
 use qemu_tests::{Guest, Runner, Test};
+
+/// A test that keeps all CPUs of the host busy for a minute. It is ignored unless `GMP_TESTS` is `all`, as in CI.
+const LONG: &str = "soak::a_while";
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
@@ -40,8 +44,10 @@ fn trials(tests: &[Test], runner: &Arc<Runner>) -> Vec<Trial> {
         .flat_map(|test| test.cpus.iter().map(move |&cpus| (cpus, test)))
         .collect();
     planned.sort_by_key(|&(cpus, test)| (cpus, test.isolated, test.icount, test.memory, test.options.clone()));
+    let is_all = env::var("GMP_TESTS").is_ok_and(|which| which == "all");
     let trial = |(cpus, test): (u32, &Test)| {
-        let (runner, ignored, test) = (Arc::clone(runner), test.ignored, test.clone());
+        let ignored = test.ignored || (test.name == LONG && !is_all);
+        let (runner, test) = (Arc::clone(runner), test.clone());
         let name = test.trial_name(cpus);
         Trial::test(name, move || runner.run(&test, Firmware::Pvh, cpus).map_err(Into::into)).with_ignored_flag(ignored)
     };

@@ -50,7 +50,7 @@ use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::modelled_lock::with_spinning_locks;
 use crate::base::points::Points;
 
-/// Maximum number of preemptions in one run of a model.
+/// Maximum number of preemptions in one run of a model, unless loom's variable `LOOM_MAX_PREEMPTIONS` is set.
 const PREEMPTIONS: usize = 3;
 
 /// A model with more runs than this fails. It must be made smaller, because loom has to finish in seconds.
@@ -103,7 +103,7 @@ fn explore_with_both_locks(explore: impl Fn()) {
 /// Runs `model` until loom has explored all its runs with up to [`PREEMPTIONS`] preemptions.
 fn explore(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(PREEMPTIONS);
+    builder.preemption_bound.get_or_insert(PREEMPTIONS);
     builder.max_branches = 10_000;
     RUNS.set(0);
     builder.check(move || {

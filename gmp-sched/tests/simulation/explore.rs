@@ -1,6 +1,7 @@
 //! Runs programs in the simulator, each with many seeds. A failure shows its seed. `GMP_SIM_SEED=17 cargo test -p
 //! gmp-sched --test simulation TEST` repeats the run with seed 17. `GMP_SIM_SEEDS=1000000` runs that many seeds, and
-//! `GMP_SIM_SEEDS=2000..4000` runs the seeds of this range.
+//! `GMP_SIM_SEEDS=2000..4000` runs the seeds of this range. With `GMP_TESTS=all`, as in CI, there are ten times as many
+//! seeds as without it.
 //!
 //! `GMP_SIM_SEED=17 GMP_SIM_TRACE=FILE cargo test -p gmp-sched --test simulation TEST` also writes the timeline of the
 //! run, as `FILE.html` for a browser and `FILE.json` for Perfetto. A relative path begins at the root of the
@@ -19,14 +20,20 @@ use std::thread;
 use gmp_sched::sim::{self, Config, Failure, Report};
 use gmp_sched::trace::memory;
 
-/// The number of seeds with which an ordinary run explores each program. A longer run is divided among processes, each
-/// of which explores this many seeds.
+use crate::extent;
+
+/// The largest number of seeds that one process runs. With `GMP_TESTS=all`, this is also the number of seeds of each
+/// program.
 const SEEDS: u64 = 2000;
+
+/// The number of seeds of each program, unless the environment asks for others.
+const FEW: u64 = 200;
 
 /// This variable is set in the environment of a child process that runs seeds.
 const IS_CHILD: &str = "GMP_SIM_CHILD";
 
-/// Seeds beyond [`SEEDS`] with which a program once failed. An ordinary run of that program includes these seeds.
+/// Seeds beyond [`SEEDS`] with which a program once failed. They are run in addition, unless the environment asks for
+/// certain seeds.
 const KNOWN: [Known; 6] = [
     // An M that had just stopped spinning was assigned a P for other work. Submitters had relied on the M to find
     // their work, but the M did not search for that work.
@@ -71,15 +78,20 @@ fn known(test: Option<&str>) -> impl Iterator<Item = u64> {
     KNOWN.iter().filter(move |known| program.is_none_or(|program| program == known.program)).map(|known| known.seed)
 }
 
+/// Returns the seeds to run if the environment does not ask for certain seeds.
+fn ordinary_seeds() -> Range<u64> {
+    0..if extent::is_all() { SEEDS } else { FEW }
+}
+
 /// Returns the seeds to run: the seed `GMP_SIM_SEED` if this is set, otherwise the seeds `GMP_SIM_SEEDS`. If neither is
-/// set, the first [`SEEDS`] seeds.
+/// set, the [ordinary](ordinary_seeds) ones.
 fn seeds() -> Range<u64> {
     let number = |text: &str| text.parse().expect("a number, or two as in 0..1000");
     if let Ok(seed) = env::var("GMP_SIM_SEED") {
         return number(&seed)..number(&seed) + 1;
     }
     match env::var("GMP_SIM_SEEDS") {
-        Err(_) => 0..SEEDS,
+        Err(_) => ordinary_seeds(),
         Ok(seeds) => match seeds.split_once("..") {
             Some((first, end)) => number(first)..number(end),
             None => 0..number(&seeds),
@@ -131,7 +143,7 @@ pub(crate) fn explore_on(machine: Config, program: fn(u64)) {
         }
         return;
     }
-    let is_ordinary = seeds == (0..SEEDS);
+    let is_ordinary = seeds == ordinary_seeds();
     for seed in seeds.chain(known(test).filter(|_| is_ordinary)) {
         let cpus = [1, 2, 3, 4, 8, 16][seed as usize % 6];
         // Some configurations have more Ps than CPUs, so that threads share CPUs.

@@ -12,6 +12,8 @@ mod coroutine;
 mod device_faults;
 mod device_signals;
 mod explore;
+#[path = "../extent/mod.rs"]
+mod extent;
 mod hogs;
 mod preemption;
 mod scheduling;
