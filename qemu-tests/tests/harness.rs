@@ -130,7 +130,10 @@ fn command_repeats_a_test_with_counted_instructions_to_the_byte() {
     assert!(failure.is_exact && failure.before.is_none(), "{failure}");
     assert!(failure.to_string().contains("to repeat it, to the byte, with --gdb up to the first stop:"), "{failure}");
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-    let output = Command::new("sh").args(["-c", &failure.command]).current_dir(root).output().expect("a shell");
+    let arguments = failure.command.strip_prefix("cargo run --").expect("it runs the command `boot`");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("\"$0\"{arguments}"), env!("CARGO_BIN_EXE_boot-for-tests")]);
+    let output = shell.current_dir(root).output().expect("a shell");
     let repeated = String::from_utf8_lossy(&output.stderr);
     let panic_of = |text: &str| text.lines().find(|line| line.contains("it was meant to panic at ")).map(str::to_owned);
     assert!(panic_of(&failure.console).is_some(), "{failure}");
