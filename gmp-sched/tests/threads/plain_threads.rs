@@ -56,16 +56,20 @@ fn threads_alone_use_a_channel() {
     assert_eq!(reader.join().unwrap(), (Ok("text"), Err(RecvError)));
 }
 
+/// The G waits while the thread is between two waits of its own. Then only the declaration keeps a deadlock from being
+/// reported.
 #[test]
-fn deadlock_is_not_reported_while_a_thread_waits_that_may_wake_the_goroutine() {
+fn deadlock_is_not_reported_while_a_thread_is_expected_to_wake_the_goroutine() {
     let (sender, receiver) = channel(0);
     let (to_thread, from_main) = channel(0);
+    let expected = native::expect_wakes();
     let thread = thread::spawn(move || {
         let question: u32 = from_main.blocking_recv().unwrap();
+        thread::sleep(Duration::from_millis(20));
         sender.blocking_send(question + 1).unwrap();
+        drop(expected);
     });
     let answer = THREADS.run(1, move || {
-        native::sleep(Duration::from_millis(20));
         to_thread.send(6).unwrap();
         receiver.recv()
     });
