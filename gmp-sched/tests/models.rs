@@ -53,8 +53,8 @@ fn build() -> PathBuf {
     let target = env::current_exe().unwrap().ancestors().nth(3).unwrap().join("loom");
     let output = Command::new(env!("CARGO"))
         .args(["test", "--release", "--lib", "--no-run", "--message-format=json-render-diagnostics"])
-        // Only loom, with the library by which it switches threads, is slow without optimisation. The other dependencies
-        // compile sooner without it.
+        // Only loom, with the library by which it switches threads, is slow without optimisation. The other
+        // dependencies compile sooner without it.
         .args(["--config", "profile.release.package.\"*\".opt-level=0"])
         .args(["--config", "profile.release.package.loom.opt-level=3"])
         .args(["--config", "profile.release.package.generator.opt-level=3"])

@@ -30,9 +30,8 @@ pub(crate) static OUTSIDE: LazyLock<Outside> = LazyLock::new(|| {
     Outside { elf: words[kernel + 1].clone().into(), directory }
 });
 
-/// Writes a crate with this name and this `main.rs`. Its only dependency is the kernel. No two tests
-/// use the same name, because all crates are built into one target directory. There, a program replaces an earlier one of
-/// the same name.
+/// Writes a crate with this name and this `main.rs`. Its only dependency is the kernel. No two tests use the same name,
+/// because all crates are built into one target directory. There, a program replaces an earlier one of the same name.
 pub(crate) fn write_crate(name: &str, main: &str) -> TempDir {
     let directory = tempfile::tempdir().expect("a directory");
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -49,8 +48,8 @@ pub(crate) fn write_crate(name: &str, main: &str) -> TempDir {
     directory
 }
 
-/// Returns the command `boot` with an empty input. It builds into the target directory of the workspace, as all tests of
-/// this workspace do. So one build of the kernel serves all of them.
+/// Returns the command `boot` with an empty input. It builds into the target directory of the workspace, as all tests
+/// of this workspace do. So one build of the kernel serves all of them.
 pub(crate) fn boot() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_boot"));
     command.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target directory"));
@@ -66,8 +65,8 @@ pub(crate) fn boot_outside(options: &[&str], arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command that boots a machine, and waits until the command ends. Meanwhile no other machine runs, or only small
-/// ones if this machine is [small](small_machine).
+/// Runs a command that boots a machine, and waits until the command ends. Meanwhile no other machine runs, or only
+/// small ones if this machine is [small](small_machine).
 pub(crate) fn finish(command: Command) -> Output {
     if command.get_args().any(|word| word == "--icount" || word == "--smp=1") {
         finish_small(command)
@@ -98,8 +97,8 @@ pub(crate) fn finish_at_limit(options: &[&str], argument: &str, is_long_enough: 
     }
 }
 
-/// Held while machines run: for writing by a test whose machine may need all CPUs of the host, and for reading by a test
-/// whose machine is small.
+/// Held while machines run: for writing by a test whose machine may need all CPUs of the host, and for reading by a
+/// test whose machine is small.
 static MACHINES: RwLock<()> = RwLock::new(());
 
 /// Takes the lock that a test holds while its machine runs. No other machine runs meanwhile.
@@ -108,8 +107,8 @@ pub(crate) fn only_machine() -> RwLockWriteGuard<'static, ()> {
     MACHINES.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes the lock that a test holds while its machine runs, for a *small* machine: one that needs at most one CPU of the
-/// host, because it has only one CPU, counts instructions, or mostly waits. Other small machines may run meanwhile.
+/// Takes the lock that a test holds while its machine runs, for a *small* machine: one that needs at most one CPU of
+/// the host, because it has only one CPU, counts instructions, or mostly waits. Other small machines may run meanwhile.
 pub(crate) fn small_machine() -> RwLockReadGuard<'static, ()> {
     LazyLock::force(&OUTSIDE);
     MACHINES.read().unwrap_or_else(PoisonError::into_inner)

@@ -160,8 +160,8 @@ pub(crate) fn requeue_next<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'s
     put_next(machine, processor, goroutine);
 }
 
-/// Commit of an urgent G that has to give way because the slice is over. Puts the G back at the tail of the urgent queue, or on the list of locked
-/// Gs if it is locked.
+/// Commit of an urgent G that has to give way because the slice is over. Puts the G back at the tail of the urgent
+/// queue, or on the list of locked Gs if it is locked.
 pub(crate) fn requeue_urgent<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     if goroutine.is_locked() {
         return requeue_global(pinned, goroutine);

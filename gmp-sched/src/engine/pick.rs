@@ -18,8 +18,8 @@
 //!   [timer interrupts](Platform::TIMER_INTERRUPTS) [`pick_next`] also compares the earliest timer with the clock. If
 //!   step 1 or 2 might find a G, or if the local queue is empty, g0 takes all steps.
 //! - [`would_pick_readied`] makes the checks of [`pick_next`] for a G that ends and has a joiner. If it returns `true`,
-//!   the P would pick the joiner next, and the ending G switches to the joiner at once. (A G in a bubble and the child of
-//!   a scope do not ask.)
+//!   the P would pick the joiner next, and the ending G switches to the joiner at once. (A G in a bubble and the child
+//!   of a scope do not ask.)
 //!
 //! `preempt` takes step 1 for a running G that an urgent one displaces.
 //!
@@ -37,8 +37,8 @@
 //! | a trace is being taken: the slow pick records how each G leaves | `sampling` |
 //!
 //! Code of other files changes which G step 3 finds, but chooses none: when a slice is over, `slice` puts the G of
-//! `runnext` at the tail of the ring, so that it does not inherit the slice. On platforms without timer interrupts, if a
-//! slice ends with an empty ring, `slice` first steals Gs into it.
+//! `runnext` at the tail of the ring, so that it does not inherit the slice. On platforms without timer interrupts, if
+//! a slice ends with an empty ring, `slice` first steals Gs into it.
 
 use crate::base::atomic::Ordering;
 use crate::base::run_queue::Slice;

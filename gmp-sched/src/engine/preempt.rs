@@ -11,9 +11,10 @@
 //!
 //! An urgent G, which an event has readied (see `urgent`), does not wait for the slice to end: it displaces the running
 //! G, if the platform has timer interrupts. The displaced G goes to `runnext`, so it usually runs next, and the two Gs
-//! share the slice. After a displacement, the P runs undisturbed for a while ([`Platform::undisturbed`]). So the number of displacements in a
-//! slice is bounded, and each G makes progress. (The beginning of a slice does not start an undisturbed time. Otherwise
-//! a G whose timer is due just after the beginning would be late although nothing was displaced.)
+//! share the slice. After a displacement, the P runs undisturbed for a while ([`Platform::undisturbed`]). So the number
+//! of displacements in a slice is bounded, and each G makes progress. (The beginning of a slice does not start an
+//! undisturbed time. Otherwise a G whose timer is due just after the beginning would be late although nothing was
+//! displaced.)
 //!
 //! ```
 //! use gmp_sched::native::{self, Native};
@@ -120,15 +121,15 @@ pub fn must_give_way<Plat: Platform>(machine: &Machine<Plat>) -> bool {
     })
 }
 
-/// Whether the G that returns from a system call to `processor` has to call [`give_way`] because its slice is over or an
-/// urgent G waits. Does not read the clock: the interrupt that notices the next timer is armed.
+/// Whether the G that returns from a system call to `processor` has to call [`give_way`] because its slice is over or
+/// an urgent G waits. Does not read the clock: the interrupt that notices the next timer is armed.
 #[inline(always)]
 pub(crate) fn gives_way_to_others<Plat: Platform>(scheduler: &Scheduler<Plat>, processor: &Processor<Plat>) -> bool {
     processor.is_slice_over() || scheduler.signals.is_ready() || !processor.urgent.is_empty()
 }
 
-/// Lets the calling G give way if the world is to stop or the slice of the G is over. Also lets it give way if an urgent
-/// G may displace it.
+/// Lets the calling G give way if the world is to stop or the slice of the G is over. Also lets it give way if an
+/// urgent G may displace it.
 ///
 /// There are three callers. The platform calls this where it interrupted a G in user code, after it has saved all
 /// registers of the G on the G's stack. The platform also calls this at the end of a pinned section during which a

@@ -11,8 +11,8 @@
 //! timer tick.
 //!
 //! A slice belongs to the P. It begins with a G from the ring, from the global queue or from another P. Gs from
-//! `runnext` and from the urgent queue continue it. When the slice is over, the running G goes to the tail of the global
-//! queue, and the G in `runnext` to the tail of the ring. `sim::slices` checks how long the Gs there wait.
+//! `runnext` and from the urgent queue continue it. When the slice is over, the running G goes to the tail of the
+//! global queue, and the G in `runnext` to the tail of the ring. `sim::slices` checks how long the Gs there wait.
 //!
 //! A slice continues during a system call. If the slice ends during the call, the G gives way when the call ends,
 //! unless sysmon has taken the P before. Where there are no timer interrupts ([`Platform::TIMER_INTERRUPTS`]), sysmon

@@ -4,7 +4,8 @@
 //! This file decides from whom Gs are stolen, when, and how many at once.
 //! [`RunQueue::steal_into`](crate::base::run_queue::RunQueue::steal_into) puts all stolen Gs except the last one into
 //! the thief's own ring, and returns the last one. The G that [`steal`] returns to `pick` runs at once. The callers of
-//! [`steal_at_once`] and [`steal_urgent`] have another G to run, so they put the returned G at the tail of the ring, too.
+//! [`steal_at_once`] and [`steal_urgent`] have another G to run, so they put the returned G at the tail of the ring,
+//! too.
 
 use core::time::Duration;
 

@@ -66,8 +66,8 @@ pub(crate) fn requeue_to_displace<Plat: Platform>(pinned: &Pinned<Plat>, gorouti
     requeue(pinned, goroutine, displace);
 }
 
-/// Makes `goroutine` runnable, and puts it into the urgent queue of the P that `displace` returns, or on the global queue
-/// if `displace` returns `None`. This M, which had no P, becomes idle unless it gets its old P back; if the G is
+/// Makes `goroutine` runnable, and puts it into the urgent queue of the P that `displace` returns, or on the global
+/// queue if `displace` returns `None`. This M, which had no P, becomes idle unless it gets its old P back; if the G is
 /// locked to it, it waits for a P to run the G. Runs on g0.
 pub(crate) fn requeue<Plat: Platform>(
     pinned: &Pinned<Plat>,

@@ -13,8 +13,9 @@
 //!
 //! # Due timers stay in their wheel
 //!
-//! A pick moves only one G of a due timer to the urgent queue ([`take_first`]). The others stay in the timing wheel until
-//! their turn comes, in the order of their times. So no M spends long on readying Gs while it cannot be preempted.
+//! A pick moves only one G of a due timer to the urgent queue ([`take_first`]). The others stay in the timing wheel
+//! until their turn comes, in the order of their times. So no M spends long on readying Gs while it cannot be
+//! preempted.
 //!
 //! # The other Gs get their share
 //!
@@ -22,12 +23,12 @@
 //! runs undisturbed for a while ([`Platform::undisturbed`]), and so does the G that displaces another one. During the
 //! undisturbed time no interrupt is armed for the time of the next timer. Instead, each pick is a slow one, which reads
 //! the clock. So a thousand timers that are due at once cost no interrupts. While no timer is due soon, fast picks do
-//! not read the clock. (Without [timer interrupts](Platform::TIMER_INTERRUPTS), every pick reads the clock while a timer
-//! is armed.)
+//! not read the clock. (Without [timer interrupts](Platform::TIMER_INTERRUPTS), every pick reads the clock while a
+//! timer is armed.)
 //!
-//! Urgent Gs continue the slice of the G that ran before them. So an urgent G may have to give way soon after its event,
-//! because the slice of the others is over. It then goes to the tail of the urgent queue, and one of the others runs
-//! first. But a G is urgent for one slice only; later it is a G like any other.
+//! Urgent Gs continue the slice of the G that ran before them. So an urgent G may have to give way soon after its
+//! event, because the slice of the others is over. It then goes to the tail of the urgent queue, and one of the others
+//! runs first. But a G is urgent for one slice only; later it is a G like any other.
 
 use core::time::Duration;
 
@@ -74,9 +75,9 @@ pub(crate) fn next_urgent<Plat: Platform>(
     next
 }
 
-/// Takes the first urgent G of the current P; the caller runs that G. Before that, appends the Gs of events to the urgent
-/// queue: the G of the earliest due timer, and the Gs whose devices are ready. If the queue is empty, the first of these
-/// Gs is returned and not appended, which saves two locks.
+/// Takes the first urgent G of the current P; the caller runs that G. Before that, appends the Gs of events to the
+/// urgent queue: the G of the earliest due timer, and the Gs whose devices are ready. If the queue is empty, the first
+/// of these Gs is returned and not appended, which saves two locks.
 #[inline(always)]
 pub(crate) fn take_first<Plat: Platform>(
     pinned: &Pinned<Plat>,
@@ -105,15 +106,15 @@ pub(crate) fn take_first<Plat: Platform>(
 }
 
 impl<Plat: Platform> Processor<Plat> {
-    /// Puts an urgent G at the tail of the urgent queue of this P, which the caller holds. The caller makes sure that the
-    /// G is noticed.
+    /// Puts an urgent G at the tail of the urgent queue of this P, which the caller holds. The caller makes sure that
+    /// the G is noticed.
     pub(crate) fn put_urgent(&self, goroutine: &'static Goroutine<Plat>) {
         self.tracer.note::<Plat>(EventKind::UrgentPut, Some(goroutine.id()), self.id().get().into());
         self.urgent.push_back(goroutine);
     }
 
-    /// Whether urgent Gs may run before other Gs. Their time begins anew if another G has run since they ran last, or if
-    /// no other G waits.
+    /// Whether urgent Gs may run before other Gs. Their time begins anew if another G has run since they ran last, or
+    /// if no other G waits.
     #[inline(always)]
     fn may_run_urgent(&self, scheduler: &Scheduler<Plat>, now: Instant) -> bool {
         if now.as_nanos() < self.urgent_until.load(Ordering::Relaxed) {
@@ -142,9 +143,9 @@ impl<Plat: Platform> Processor<Plat> {
     }
 }
 
-/// Called when urgent Gs have used up their time. The G that runs next is not displaced for a while. After that G, urgent
-/// Gs may run again. The G in `runnext` goes to the tail of the ring, because the ring would starve if urgent Gs put
-/// another G into `runnext` each time.
+/// Called when urgent Gs have used up their time. The G that runs next is not displaced for a while. After that G,
+/// urgent Gs may run again. The G in `runnext` goes to the tail of the ring, because the ring would starve if urgent Gs
+/// put another G into `runnext` each time.
 #[cold]
 #[inline(never)]
 fn let_another_run<Plat: Platform>(
@@ -202,8 +203,8 @@ pub(crate) fn take_due<Plat: Platform>(
     None
 }
 
-/// Makes sure that the next urgent G is noticed in time. Called when a G is about to run on the current P, and no urgent
-/// G may displace that G for a while.
+/// Makes sure that the next urgent G is noticed in time. Called when a G is about to run on the current P, and no
+/// urgent G may displace that G for a while.
 #[inline]
 pub(crate) fn await_next<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>, now: Instant) {
     let scheduler = pinned.machine().scheduler();

@@ -97,7 +97,8 @@ event_kinds! {
     /// event has no G.
     TextBytes,
     /// The G returns from a system call and finds no P. It becomes runnable and goes to the global run queue, unless a
-    /// [`UrgentPut`](Self::UrgentPut) follows. The detail is the number of the M of the call. Go: `GoSyscallEndBlocked`.
+    /// [`UrgentPut`](Self::UrgentPut) follows. The detail is the number of the M of the call. Go:
+    /// `GoSyscallEndBlocked`.
     SyscallReturn,
     /// The G switches to another G of its coroutine, which runs from now on; the detail is the number of that G. If
     /// the other G parked before the trace began, this event is missing. Go: `GoSwitch`.

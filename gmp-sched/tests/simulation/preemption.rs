@@ -318,8 +318,8 @@ fn ring_runs_beside_hogs_that_spawn_hogs() {
     });
 }
 
-/// Gs that sleep for a moment and then compute for a slice displace others again and again. The oracle about slices checks
-/// that the others have their turns nevertheless.
+/// Gs that sleep for a moment and then compute for a slice displace others again and again. The oracle about slices
+/// checks that the others have their turns nevertheless.
 #[test]
 fn hogs_that_sleep_leave_slices_to_others() {
     explore(|seed| {

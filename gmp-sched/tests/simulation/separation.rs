@@ -51,9 +51,9 @@ fn steps_do_not_depend_on_the_addresses_of_channels() {
     }
 }
 
-/// Gs of a run that has ended wait for channels for ever. A G of a later run sends to these channels. The values must not
-/// be written to stacks that the later run uses, too. If an M of the first run was idle when the run ended, the send is
-/// to wake it, and the later run fails.
+/// Gs of a run that has ended wait for channels for ever. A G of a later run sends to these channels. The values must
+/// not be written to stacks that the later run uses, too. If an M of the first run was idle when the run ended, the
+/// send is to wake it, and the later run fails.
 #[test]
 fn send_to_a_g_of_an_earlier_run_changes_no_stack_of_this_run() {
     let mut failures = 0;
@@ -149,8 +149,8 @@ fn objects_of_another_machine_are_refused() {
             .collect();
         gs.into_iter().for_each(|g| g.join().unwrap());
     };
-    // Each thread runs machines of its own, and the Gs of all machines wait for one lock. So most runs fail, because a G
-    // is woken by another machine, or waits for ever because it is not.
+    // Each thread runs machines of its own, and the Gs of all machines wait for one lock. So most runs fail, because a
+    // G is woken by another machine, or waits for ever because it is not.
     let run_all = move || -> Vec<_> {
         (0..20).filter_map(|seed| sim::run(Config { seed, ..Config::default() }, program).err()).collect()
     };

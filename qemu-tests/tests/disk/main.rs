@@ -70,8 +70,8 @@ fn all_lengths_on_eight_cpus() {
     all_lengths("8");
 }
 
-/// One disk is announced by `boot`, with its length, and the other one is not. Both have blocks of 4,096 bytes, and their
-/// length is not a multiple of that.
+/// One disk is announced by `boot`, with its length, and the other one is not. Both have blocks of 4,096 bytes, and
+/// their length is not a multiple of that.
 #[test]
 fn whole_length_of_a_disk_that_ends_within_a_block_can_be_read() {
     let disks = Disks::new(Firmware::Pvh, [("", 1_000_003)]);

@@ -9,8 +9,8 @@ use gmp_sched::trace::EventKind;
 use timeline::Trace;
 use timeline::queues::Queues;
 
-/// Runs a program on one P, or on two Ps that share a CPU, with several seeds. The program calls its argument to check the
-/// length of the ring of the caller's P. Asserts that the ring is as long in the replayed queues at each of these
+/// Runs a program on one P, or on two Ps that share a CPU, with several seeds. The program calls its argument to check
+/// the length of the ring of the caller's P. Asserts that the ring is as long in the replayed queues at each of these
 /// moments, and that there are `checks` of them in each run. Also asserts that each run has an event of `kind`.
 fn assert_ring_is_replayed(
     processors: usize,
@@ -71,8 +71,8 @@ fn replayed_queues_are_those_of_the_scheduler() {
     });
 }
 
-/// Each G readies the next one, and then computes. So the next one is in `runnext` when the slice is over, and goes to the
-/// tail of the ring.
+/// Each G readies the next one, and then computes. So the next one is in `runnext` when the slice is over, and goes to
+/// the tail of the ring.
 #[test]
 fn g_that_may_not_inherit_a_slice_is_replayed_into_the_ring() {
     assert_ring_is_replayed(1, 20, EventKind::Kick, |check| {

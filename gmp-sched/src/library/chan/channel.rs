@@ -98,8 +98,8 @@ impl<T, Plat: Platform> Channel<T, Plat> {
         unsafe { self.offer_to_open(held, from, length) }
     }
 
-    /// Does what [`offer`](Self::offer) does, for a channel that is open and that the calling G may use. `length` is the
-    /// number of values in the buffer.
+    /// Does what [`offer`](Self::offer) does, for a channel that is open and that the calling G may use. `length` is
+    /// the number of values in the buffer.
     #[inline(always)]
     unsafe fn offer_to_open(&self, held: &Held<'_, Plat>, from: *const T, length: usize) -> Attempt<Plat> {
         debug_assert!(held.is_of(&self.header));

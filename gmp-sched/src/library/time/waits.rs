@@ -27,8 +27,8 @@ macro_rules! waits {
             ///
             /// # Panics
             ///
-            /// The call has to wait, although the caller is pinned or is not a G with a P. Or the caller is outside of the
-            /// [bubble](crate#features) in which the timer or ticker was made.
+            /// The call has to wait, although the caller is pinned or is not a G with a P. Or the caller is outside of
+            /// the [bubble](crate#features) in which the timer or ticker was made.
             #[track_caller]
             pub fn wait(&self) -> Instant {
                 self.receive(Patience::Forever).expect("nothing else ends this wait")
@@ -64,8 +64,8 @@ macro_rules! waits {
             ///
             /// # Panics
             ///
-            /// The call has to wait, although the caller is pinned or is not a G with a P. Or the caller is outside of the
-            /// [bubble](crate#features) in which the timer or ticker was made.
+            /// The call has to wait, although the caller is pinned or is not a G with a P. Or the caller is outside of
+            /// the [bubble](crate#features) in which the timer or ticker was made.
             #[track_caller]
             pub fn wait_until<'a>(&self, limit: impl Into<Limit<'a, Plat>>) -> Result<Instant, ContextError> {
                 self.receive(Patience::Until(&limit.into()))
@@ -93,7 +93,8 @@ macro_rules! waits {
             ///
             /// # Panics
             ///
-            /// The caller is not on an M, or is outside of the [bubble](crate#features) in which the timer or ticker was made.
+            /// The caller is not on an M, or is outside of the [bubble](crate#features) in which the timer or ticker
+            /// was made.
             #[must_use]
             #[track_caller]
             pub fn try_wait(&self) -> Option<Instant> {
