@@ -136,8 +136,8 @@ impl<Plat: Platform> Scheduler<Plat> {
     /// Like [`is_work_visible`](Self::is_work_visible), but does not check for ready devices.
     fn is_queued_work_visible(&'static self) -> bool {
         self.global_length.load(Ordering::Relaxed) != 0
-            || self.processors().iter().any(|processor| !processor.queue.is_empty())
-            || self.is_urgent_work_visible()
+            || self.processors().iter().any(Processor::has_queued)
+            || self.is_timer_due()
     }
 }
 

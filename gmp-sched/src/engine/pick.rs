@@ -161,6 +161,7 @@ pub(crate) fn may_skip_pick<Plat: Platform>(machine: &Machine<Plat>, processor: 
 #[cold]
 fn must_pick<Plat: Platform>(machine: &Machine<Plat>, processor: &'static Processor<Plat>) -> bool {
     !processor.sampler.wants_slow_picks()
+        || !processor.urgent.is_empty()
         || processor.is_slice_over()
         || processor.is_global_check_due()
         || machine.scheduler().is_stopping()

@@ -225,11 +225,9 @@ pub(crate) fn await_next<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'sta
 }
 
 impl<Plat: Platform> Scheduler<Plat> {
-    /// Whether any P has an urgent G or a timer that is due.
-    pub(crate) fn is_urgent_work_visible(&'static self) -> bool {
-        let mut processors = self.processors().iter();
-        let earliest = processors.clone().map(|processor| processor.timers.earliest()).min().unwrap_or(Instant::NEVER);
-        processors.any(|processor| !processor.urgent.is_empty())
-            || earliest != Instant::NEVER && earliest <= Plat::now()
+    /// Whether any P has a timer that is due.
+    pub(crate) fn is_timer_due(&'static self) -> bool {
+        let earliest = self.processors().iter().map(|processor| processor.timers.earliest()).min();
+        earliest.is_some_and(|earliest| earliest != Instant::NEVER && earliest <= Plat::now())
     }
 }

@@ -311,9 +311,15 @@ impl<Plat: Platform> Processor<Plat> {
         GoroutineId(id)
     }
 
+    /// Whether a G is in a queue of the P. A caller on another M may get an outdated answer.
+    #[inline(always)]
+    pub(crate) fn has_queued(&self) -> bool {
+        !self.queue.is_empty() || !self.urgent.is_empty()
+    }
+
     /// Whether the P has a G to run or a due timer. A caller on another M may get an outdated answer.
     pub(crate) fn has_work(&self) -> bool {
-        !self.queue.is_empty() || self.has_urgent_work()
+        self.has_queued() || self.has_due_timer()
     }
 
     /// Whether the P has a G in its urgent queue or a due timer. A caller on another M may get an outdated answer.

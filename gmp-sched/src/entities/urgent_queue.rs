@@ -2,9 +2,13 @@
 //!
 //! `urgent` has the rules by which these Gs run.
 
+#[cfg(feature = "std")]
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::base::atomic::{AtomicUsize, Ordering};
+#[cfg(feature = "std")]
+use crate::base::list::Linked;
 use crate::base::list::List;
 use crate::base::points::Site;
 use crate::base::spin_lock::Lock;
@@ -27,6 +31,15 @@ impl<Plat: Platform> UrgentQueue<Plat> {
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.length.load(Ordering::Relaxed) == 0
+    }
+
+    /// The Gs in the queue, in their order. Empty if an M holds the lock. For the simulator's checks.
+    #[cfg(feature = "std")]
+    pub(crate) fn elements(&self) -> Vec<&'static Goroutine<Plat>> {
+        let goroutines = self.goroutines.try_lock();
+        let first = goroutines.as_ref().and_then(|goroutines| goroutines.front());
+        let next = |goroutine: &&'static Goroutine<Plat>| Linked::<0>::link(*goroutine).load(Ordering::Relaxed);
+        core::iter::successors(first, next).take(goroutines.map_or(0, |goroutines| goroutines.len())).collect()
     }
 
     /// Appends a runnable G that is on no queue. The caller makes sure that an M notices the G.

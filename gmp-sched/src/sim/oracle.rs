@@ -11,6 +11,7 @@ use super::Sim;
 use super::slices::Waits;
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
+use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
@@ -45,7 +46,7 @@ impl Transients {
         self.waits.check(scheduler)?;
         let is_queued = || {
             scheduler.global_length.load(Ordering::Relaxed) != 0
-                || scheduler.processors().iter().any(|processor| !processor.queue.is_empty())
+                || scheduler.processors().iter().any(Processor::has_queued)
         };
         let nobody_searches = scheduler.spinning.load(Ordering::Relaxed) == 0;
         let is_idle = scheduler.idle_processors.load(Ordering::Relaxed) != 0;
@@ -157,7 +158,7 @@ pub(super) fn machines_are_accounted_for(scheduler: &'static Scheduler<Sim>) -> 
 /// A P that is not in use is dead and empty.
 pub(super) fn dead_processors_have_nothing(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
     let dead = scheduler.processors_ever().iter().skip(scheduler.procs()).find(|processor| {
-        let is_empty = processor.queue.is_empty() && processor.timers.earliest() == Instant::NEVER;
+        let is_empty = !processor.has_queued() && processor.timers.earliest() == Instant::NEVER;
         processor.status() != ProcessorStatus::Dead || !is_empty
     });
     dead.map_or(Ok(()), |processor| Err(format!("not in use, and not empty: {processor:?}")))
@@ -165,7 +166,7 @@ pub(super) fn dead_processors_have_nothing(scheduler: &'static Scheduler<Sim>) -
 
 /// While all CPUs halt, no G is runnable, no thread is ready, and no device signal is raised.
 fn work_is_conserved(scheduler: &'static Scheduler<Sim>) -> Result<(), String> {
-    let queued = scheduler.processors().iter().find(|processor| !processor.queue.is_empty());
+    let queued = scheduler.processors().iter().find(|processor| processor.has_queued());
     if queued.is_some() || scheduler.global_length.load(Ordering::Relaxed) != 0 {
         return Err(format!("lost wakeup: every CPU halts with runnable Gs: {}", goroutines(scheduler)));
     }

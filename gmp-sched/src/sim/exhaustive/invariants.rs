@@ -104,8 +104,9 @@ pub(super) fn elements<T: Linked>(list: &List<T>) -> impl Iterator<Item = &'stat
 /// Returns every G that is in a queue. While a simulated M holds the scheduler's lock, the Gs in the queues that this
 /// lock guards are left out.
 fn queued(machine: &Explorable) -> Vec<&'static Goroutine<Sim>> {
-    let mut queued: Vec<_> =
-        machine.scheduler.processors_ever().iter().flat_map(|processor| processor.queue.elements()).collect();
+    let of_processor =
+        |processor: &'static Processor<Sim>| processor.queue.elements().chain(processor.urgent.elements());
+    let mut queued: Vec<_> = machine.scheduler.processors_ever().iter().flat_map(of_processor).collect();
     if let Some(shared) = machine.scheduler.shared.try_lock() {
         queued.extend(shared.global.iter().chain(elements(&shared.locked)));
     }

@@ -69,9 +69,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/idle.rs",
         "an M that goes idle overlooks the runnext of all Ps",
-        "processors().iter().any(|processor| !processor.queue.is_empty())",
+        "processors().iter().any(Processor::has_queued)",
         "processors().iter().any(|processor| processor.queue.len() != 0)",
         Simulation("composition", "spinning_m_that_goes_idle_finds_the_work_that_relied_on_it", 1),
+    ),
+    mutant(
+        "engine/idle.rs",
+        "an M that goes idle overlooks the urgent queues of all Ps",
+        "processors().iter().any(Processor::has_queued)",
+        "processors().iter().any(|processor| !processor.queue.is_empty())",
+        Model("syscall::return_from_a_blocking_call_against_an_idling_m"),
     ),
     mutant(
         "engine/idle.rs",
