@@ -11,8 +11,9 @@
 //! timer tick.
 //!
 //! A slice belongs to the P. It begins with a G from the ring, from the global queue or from another P. Gs from
-//! `runnext` and from the urgent queue continue it. When the slice is over, the running G goes to the tail of the
-//! global queue, and the G in `runnext` to the tail of the ring. `sim::slices` checks how long the Gs there wait.
+//! `runnext` and from the urgent queue continue it. (If it is over, an urgent G begins the next one.) When the slice is
+//! over, the running G goes to the tail of the global queue, and the G in `runnext` to the tail of the ring.
+//! `sim::slices` checks how long the Gs there wait.
 //!
 //! A slice continues during a system call. If the slice ends during the call, the G gives way when the call ends,
 //! unless sysmon has taken the P before. Where there are no timer interrupts ([`Platform::TIMER_INTERRUPTS`]), sysmon
@@ -56,9 +57,12 @@ impl<Plat: Platform> Processor<Plat> {
     /// urgent, another G runs first, if one waits.
     pub(crate) fn pass_slice_on(&'static self, scheduler: &'static Scheduler<Plat>, is_urgent: bool) {
         put_next_last(scheduler, self);
-        // The new tick also clears the mark that the slice is over.
-        self.advance_tick();
-        self.slice.begin(self.tick(), Plat::now());
+        // The pick of the next G advances the tick.
+        self.slice.begin(self.tick() + 1, Plat::now());
+        if !Plat::TIMER_INTERRUPTS {
+            // Otherwise the pick would check the global queue first, see `begin_next_slice`.
+            self.slice.ends.store(NONE, Ordering::Relaxed);
+        }
         if is_urgent {
             self.use_up_urgent_time();
         }

@@ -69,6 +69,9 @@ pub(crate) fn next_urgent<Plat: Platform>(
         None
     };
     if next.is_some() {
+        if processor.is_slice_over() {
+            processor.advance_tick();
+        }
         processor.urgent_tick.store(processor.tick(), Ordering::Relaxed);
     }
     await_next(pinned, processor, now);

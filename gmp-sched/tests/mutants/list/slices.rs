@@ -30,9 +30,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/slice.rs",
         "the G of `runnext` runs on after the end of a slice",
         "        put_next_last(scheduler, self);
-        // The new",
+        // The pick",
         "        let _ = scheduler;
-        // The new",
+        // The pick",
         Simulation("simulation/preemption", "ring_runs_beside_hogs_that_spawn_hogs", 60),
     ),
     mutant(
