@@ -85,7 +85,11 @@ pub(crate) fn requeue<Plat: Platform>(
         let mut shared = scheduler.shared.lock();
         match machine.old_processor.load(Ordering::Relaxed) {
             // When `take_processor_back` checked, the P was stopped with the world. The world has restarted since.
-            Some(processor) if processor.status.claim_from_syscall() => machine.hold(processor),
+            Some(processor) if processor.status.claim_from_syscall() => {
+                machine.hold(processor);
+                // Another P may run the G before this one runs any. The event says that the call is over on this P.
+                processor.tracer.note_busy::<Plat>(machine.id(), false);
+            }
             // The world is still stopped. From now on this P is an ordinary stopped P, with no M in a system call that
             // could take it back.
             Some(processor) if processor.status() == ProcessorStatus::StoppedInSyscall => {
