@@ -16,7 +16,6 @@
 //! while a P is idle.
 
 use crate::engine::sampling;
-use crate::engine::urgent::await_next;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
@@ -161,7 +160,7 @@ pub(crate) fn requeue_next<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'s
 }
 
 /// Commit of an urgent G that has to give way because the slice is over. Puts the G back at the tail of the urgent
-/// queue, or on the list of locked Gs if it is locked.
+/// queue, or on the list of locked Gs if it is locked. Called on g0, whose next pick checks this queue.
 pub(crate) fn requeue_urgent<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     if goroutine.is_locked() {
         return requeue_global(pinned, goroutine);
@@ -170,7 +169,6 @@ pub(crate) fn requeue_urgent<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &
     sampling::runnable_again(processor, goroutine);
     goroutine.set_status(Status::Runnable);
     processor.put_urgent(goroutine);
-    await_next(pinned, processor, Plat::now());
 }
 
 impl<Plat: Platform> Scheduler<Plat> {

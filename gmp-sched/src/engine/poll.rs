@@ -2,8 +2,8 @@
 //! raised and for which a G waits. This file determines which M takes the signals from the list, and makes an M do so
 //! soon after a raise.
 //!
-//! An M polls the list whenever g0 picks a G, and when a G gives way. The Gs go to the urgent queue of its P (see
-//! `urgent`). Go calls `netpoll` later in a pick, after it has found the local and the global queue empty.
+//! An M polls the list at each pick on g0, and when a G gives way. The Gs that wait for these signals go to the urgent
+//! queue of the M's P (see `urgent`). Go calls `netpoll` later in a pick, after it has found the local and the global queue empty.
 //!
 //! # No raise is lost
 //!

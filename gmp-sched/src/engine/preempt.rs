@@ -241,7 +241,7 @@ fn displace_for_urgent<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned
     leave(pinned, machine, me, Some(next), requeue_next)
 }
 
-/// What the trace gives as the reason of a displacement.
+/// Returns the reason that the trace records for a displacement.
 fn reason_to_displace<Plat: Platform>(scheduler: &Scheduler<Plat>) -> PreemptReason {
     if scheduler.signals.is_ready() { PreemptReason::Device } else { PreemptReason::Timer }
 }

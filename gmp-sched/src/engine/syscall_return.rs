@@ -105,7 +105,7 @@ pub(crate) fn requeue<Plat: Platform>(
         let displaced = displace(machine);
         match displaced {
             Some(processor) => {
-                goroutine.set_urgent_until(Plat::now() + Plat::slice());
+                goroutine.make_urgent(Plat::now());
                 scheduler.note_outside(EventKind::UrgentPut, goroutine, processor.id().get().into());
                 processor.urgent.push_back(goroutine);
             }

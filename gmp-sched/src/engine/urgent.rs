@@ -89,7 +89,7 @@ pub(crate) fn take_first<Plat: Platform>(
     now: Instant,
 ) -> Option<&'static Goroutine<Plat>> {
     if let Some(goroutine) = take_due(pinned, processor, now) {
-        goroutine.set_urgent_until(now + Plat::slice());
+        goroutine.make_urgent(now);
         if processor.urgent.is_empty() && !scheduler.signals.is_ready() {
             return Some(goroutine);
         }
@@ -98,7 +98,7 @@ pub(crate) fn take_first<Plat: Platform>(
     let mut first = None;
     scheduler.poll_each(pinned, |goroutine| {
         let Some(goroutine) = make_runnable(pinned, goroutine) else { return };
-        goroutine.set_urgent_until(now + Plat::slice());
+        goroutine.make_urgent(now);
         if first.is_none() && processor.urgent.is_empty() {
             first = Some(goroutine);
         } else {
@@ -160,7 +160,7 @@ fn let_another_run<Plat: Platform>(
     // The raise of a signal may have relied on this M. If another P is idle, its M runs these Gs.
     scheduler.poll_each(pinned, |goroutine| {
         if let Some(goroutine) = make_runnable(pinned, goroutine) {
-            goroutine.set_urgent_until(now + Plat::slice());
+            goroutine.make_urgent(now);
             processor.put_urgent(goroutine);
         }
     });
@@ -180,7 +180,7 @@ pub(crate) fn take_urgent<Plat: Platform>(
             return None;
         }
         let now = Plat::now();
-        take_due(pinned, of, now).inspect(|goroutine| goroutine.set_urgent_until(now + Plat::slice()))
+        take_due(pinned, of, now).inspect(|goroutine| goroutine.make_urgent(now))
     })
 }
 

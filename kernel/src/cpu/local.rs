@@ -31,8 +31,8 @@ use x86_64::registers::model_specific::GsBase;
 
 use super::id::{CpuId, MAX_CPUS};
 
-/// A static of which each CPU has a copy. Declared by [`cpu_local!`]. The type `Name` stands for the name of the
-/// static, so each static has a type of its own.
+/// A static of which each CPU has a copy. Declared by [`cpu_local!`], with a `Name` that no other static has. So each
+/// static has a type of its own, for which [`Word`] is implemented with the instructions that name this static.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct CpuLocal<T, Name>(T, PhantomData<Name>);

@@ -73,10 +73,10 @@ impl<Plat: Platform> Goroutine<Plat> {
         Instant::from_nanos(self.waits_since_or_urgent_until.load(Ordering::Relaxed))
     }
 
-    /// Makes the G, whose wait an event has ended, urgent until `until`.
+    /// Makes the G, whose wait an event has ended at `now`, urgent for one slice.
     #[inline(always)]
-    pub(crate) fn set_urgent_until(&self, until: Instant) {
-        self.waits_since_or_urgent_until.store(until.as_nanos(), Ordering::Relaxed);
+    pub(crate) fn make_urgent(&self, now: Instant) {
+        self.waits_since_or_urgent_until.store((now + Plat::slice()).as_nanos(), Ordering::Relaxed);
     }
 
     /// Whether an event has readied the G less than a slice ago. The G runs or is runnable.

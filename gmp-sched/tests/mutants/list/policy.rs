@@ -61,12 +61,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/preemption", "timers_displace_hogs_soon", 60),
     ),
     mutant(
-        "engine/urgent.rs",
+        "entities/goroutine/wait.rs",
         "a G stays urgent for two slices",
-        "        goroutine.set_urgent_until(now + Plat::slice());
-        if processor",
-        "        goroutine.set_urgent_until(now + 2 * Plat::slice());
-        if processor",
+        "(now + Plat::slice()).as_nanos()",
+        "(now + 2 * Plat::slice()).as_nanos()",
         Simulation("simulation/preemption", "timers_displace_hogs_soon", 60),
     ),
     mutant(

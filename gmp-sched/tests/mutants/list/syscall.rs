@@ -69,7 +69,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "an M without a P goes idle before its G is on a queue",
         "        match displaced {
             Some(processor) => {
-                goroutine.set_urgent_until(Plat::now() + Plat::slice());
+                goroutine.make_urgent(Plat::now());
                 scheduler.note_outside(EventKind::UrgentPut, goroutine, processor.id().get().into());
                 processor.urgent.push_back(goroutine);
             }
@@ -101,7 +101,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "an M without a P goes idle before its G is in the urgent queue of a P",
         "        match displaced {
             Some(processor) => {
-                goroutine.set_urgent_until(Plat::now() + Plat::slice());
+                goroutine.make_urgent(Plat::now());
                 scheduler.note_outside(EventKind::UrgentPut, goroutine, processor.id().get().into());
                 processor.urgent.push_back(goroutine);
             }
