@@ -65,6 +65,8 @@ impl<Plat: Platform> Processor<Plat> {
         }
         if is_urgent {
             self.use_up_urgent_time();
+        } else {
+            self.renew_urgent_time();
         }
     }
 

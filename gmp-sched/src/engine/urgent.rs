@@ -69,9 +69,6 @@ pub(crate) fn next_urgent<Plat: Platform>(
         None
     };
     if next.is_some() {
-        if processor.is_slice_over() {
-            processor.advance_tick();
-        }
         processor.urgent_tick.store(processor.tick(), Ordering::Relaxed);
     }
     await_next(pinned, processor, now);
@@ -129,6 +126,10 @@ impl<Plat: Platform> Processor<Plat> {
         if self.urgent_tick.load(Ordering::Relaxed) == self.tick() && others_wait() {
             return false;
         }
+        if self.is_slice_over() {
+            // The urgent G begins the next slice.
+            self.advance_tick();
+        }
         self.urgent_until.store((now + URGENT_TIME).as_nanos(), Ordering::Relaxed);
         true
     }
@@ -137,6 +138,12 @@ impl<Plat: Platform> Processor<Plat> {
     pub(crate) fn begin_urgent_time(&self, now: Instant) {
         self.urgent_until.store((now + URGENT_TIME).as_nanos(), Ordering::Relaxed);
         self.urgent_tick.store(self.tick(), Ordering::Relaxed);
+    }
+
+    /// Lets urgent Gs have their time again, because another G runs or has used up its slice.
+    pub(crate) fn renew_urgent_time(&self) {
+        self.urgent_until.store(0, Ordering::Relaxed);
+        self.urgent_tick.store(self.tick().wrapping_sub(1), Ordering::Relaxed);
     }
 
     /// Makes another G run before the urgent ones, if one waits.
@@ -166,7 +173,7 @@ fn let_another_run<Plat: Platform>(
     });
     put_next_last(scheduler, processor);
     processor.slice.undisturbed_since.store(now.as_nanos(), Ordering::Relaxed);
-    processor.urgent_tick.store(processor.tick().wrapping_sub(1), Ordering::Relaxed);
+    processor.renew_urgent_time();
 }
 
 /// Returns an urgent G of the P `of`, which another M holds or which is idle; the caller must run or enqueue that G.
