@@ -172,9 +172,11 @@ mod tests {
     #[test]
     fn files_of_programs_are_told_from_those_of_libraries() {
         let is_own = |file| super::is_own(file, Path::new("/home/me/project"));
-        for own in
-            ["/home/me/mine/src/main.rs", "/home/me/project/programs/src/bin/tour.rs", "/home/me/kernel/src/main.rs"]
-        {
+        for own in [
+            "/home/me/mine/src/main.rs",
+            "/home/me/project/programs/src/bin/tour/main.rs",
+            "/home/me/kernel/src/main.rs",
+        ] {
             assert!(is_own(own), "{own}");
         }
         for other in [

@@ -359,7 +359,7 @@ fn counted_instructions_make_runs_equal() {
 fn counted_instructions_make_tours_equal() {
     let run = || {
         let mut command = boot();
-        command.args(["--icount", "--smp=8", "tour"]);
+        command.args(["--icount", "--smp=8", "tour", "--check"]);
         let output = finish(command);
         assert_eq!(status(&output), Some(0), "{}", text(&output.stdout));
         text(&output.stdout)
@@ -367,6 +367,7 @@ fn counted_instructions_make_tours_equal() {
     let first = run();
     assert!(first.contains("   P7  "), "{first}");
     assert_eq!(first, run());
+    assert!(first.contains(" promises hold, 0 do not."), "{first}");
     check_story(&first);
 }
 

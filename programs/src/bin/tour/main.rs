@@ -1,7 +1,13 @@
 //! A tour of the scheduler. It shows each of its mechanisms in a few lines.
+//!
+//! `cargo run -- tour --check` also compares what happened with what the text of the tour promises. If a promise does
+//! not hold, the tour says which, and ends with the status 1. So whoever has changed a mechanism sees what it broke.
 
 #![no_std]
 #![cfg_attr(not(test), no_main)]
+
+mod promises;
+mod story;
 
 use core::hint;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,18 +18,28 @@ use kernel::disk;
 use kernel::gmp_sched::Counts;
 use kernel::gmp_sched::device_signals::Signal;
 use kernel::gmp_sched::goroutine::GoroutineId;
-use kernel::gmp_sched::platform::Pinned;
 use kernel::gmp_sched::scheduler::Scheduler;
-use kernel::gmp_sched::trace::{Event, EventKind};
+use kernel::gmp_sched::trace::EventKind;
 use kernel::percpu;
 use kernel::pit;
 use kernel::platform::{Kernel, mark, scheduler};
 use kernel::prelude::*;
 use kernel::watchdog::longest_windows;
 
+use crate::promises::promise;
+use crate::story::Story;
+
 kernel::main!(main);
 
-fn main(_: &[&str]) {
+fn main(arguments: &[&str]) -> i32 {
+    let is_checked = match arguments {
+        [] => false,
+        ["--check"] => true,
+        _ => {
+            eprintln!("tour: unknown arguments {arguments:?}\nusage: cargo run -- tour [--check]");
+            return 1;
+        }
+    };
     let up = SincePowerOn(Duration::from_nanos(clock::since_power_on()));
     println!("main is G 1, and began {up}.");
     println!("{} CPUs are up; {} Gs may run at once.\n", num_cpu(), procs());
@@ -32,6 +48,12 @@ fn main(_: &[&str]) {
     handoff();
     waits();
     counters();
+    if is_checked { promises::report() } else { 0 }
+}
+
+/// Returns the scheduler's counters, or zeros on a platform without a scheduler.
+fn counts() -> Counts {
+    scheduler().map_or_else(Counts::default, Scheduler::counts)
 }
 
 /// Runs `body` and draws what ran on each P meanwhile. Each column is a fraction of the time, and each letter is a G.
@@ -75,6 +97,7 @@ fn spread() {
     println!("-- stealing: main spawns {PARTS} Gs on its own P. Each counts primes. The other Ps come and steal them.");
     let (mut primes, mut took) = (0, Duration::ZERO);
     let mut by_cpu = vec![0; num_cpu()];
+    let before = counts();
     drawn(|| {
         let start = clock::now();
         let parts: Vec<_> = (0..PARTS)
@@ -95,6 +118,11 @@ fn spread() {
     print!("   Gs by CPU:");
     by_cpu.iter().for_each(|gs| print!(" {gs}"));
     println!("; {primes} primes below {}, in {} ms.\n", PARTS * NUMBERS, took.as_millis());
+    promise("each part was counted once: there are 21221 primes", primes == 21_221);
+    if procs() > 1 {
+        promise("other Ps steal Gs", counts().steals > before.steals);
+        promise("the Gs ran on several CPUs", by_cpu.iter().filter(|&&gs| gs > 0).count() > 1);
+    }
 }
 
 fn is_prime(number: usize) -> bool {
@@ -103,6 +131,7 @@ fn is_prime(number: usize) -> bool {
 }
 
 static STOP: AtomicBool = AtomicBool::new(false);
+static HOGS: AtomicUsize = AtomicUsize::new(0);
 
 /// Spawns two Gs for each P. These Gs never call a function, so only interrupts can preempt them.
 fn preemption() {
@@ -116,27 +145,36 @@ fn preemption() {
         2 * procs()
     );
     println!("   and main, which sleeps 15 ms at a time, takes a CPU at once when it wakes.");
-    let before = scheduler().map_or_else(Counts::default, Scheduler::counts);
+    let before = counts();
     drawn(|| {
         let hogs: Vec<_> = (0..2 * procs()).map(|_| go(hog)).collect();
-        for _ in 0..4 {
+        let is_shown = || HOGS.load(Ordering::Relaxed) == hogs.len() && counts().displacements > before.displacements;
+        for round in 0..40 {
             sleep(Duration::from_millis(15));
+            // On a busy host it takes longer until everything has happened that the text promises.
+            if round >= 3 && is_shown() {
+                break;
+            }
         }
+        promise("each hog runs, although none calls anything", HOGS.load(Ordering::Relaxed) == hogs.len());
         STOP.store(true, Ordering::Relaxed);
         for hog in hogs {
             hog.join().expect("no hog panics");
         }
     });
-    let after = scheduler().map_or_else(Counts::default, Scheduler::counts);
+    let after = counts();
     println!(
         "   {} slices ended; a G was displaced by main {} times.\n",
         after.preemptions - before.preemptions,
         after.displacements - before.displacements,
     );
+    promise("hogs are preempted when their slice is over", after.preemptions > before.preemptions);
+    promise("main displaces a hog when it wakes", after.displacements > before.displacements);
 }
 
 #[expect(clippy::missing_spin_loop, reason = "a hog that is nice to nobody")]
 fn hog() {
+    HOGS.fetch_add(1, Ordering::Relaxed);
     while !STOP.load(Ordering::Relaxed) {}
 }
 
@@ -147,7 +185,8 @@ fn handoff() {
     let blocked = 2 * procs();
     mark("handoff");
     println!("-- handoff: {blocked} Gs block in a driver for 20 ms each, with their Ms. Their Ps do not wait.");
-    let before = scheduler().map_or(0, |scheduler| scheduler.machines().count());
+    let machines = || scheduler().map_or(0, |scheduler| scheduler.machines().count());
+    let (before, handoffs) = (machines(), counts().handoffs);
     let blocking: Vec<_> = (0..blocked)
         .map(|_| {
             go(|| {
@@ -164,8 +203,11 @@ fn handoff() {
     for handle in blocking {
         handle.join().expect("no G panics");
     }
-    let after = scheduler().map_or(0, |scheduler| scheduler.machines().count());
+    let after = machines();
     println!("   main went on meanwhile ({rounds} yields); there were {before} Ms, now there are {after}.\n");
+    promise("the P of each M that blocks is handed off", counts().handoffs >= handoffs + blocked as u64);
+    promise("there are more Ms than Ps", after > procs());
+    promise("main runs while the Gs block", rounds > 0);
 }
 
 /// Shows step by step what happens to G, M and P in each of the three ways in which a driver waits. There is only one P
@@ -178,16 +220,23 @@ fn waits() {
     let before = scheduler.counts();
     println!("   A driver that blocks for 3 ms: the P is handed off at once. Main waits for the G, so the P is free.");
     let block = || disk::delay(Duration::from_millis(3)).expect("memory for another M");
-    Story::of(scheduler, EventKind::HandOff, block, || ()).tell();
+    let story = Story::of(scheduler, EventKind::HandOff, block, || ());
+    story.tell();
+    promise("another M runs main while the driver blocks", story.main.machine != story.before.machine);
     println!("   The same, but main does not wait, so the P is busy when the call ends.");
     Story::of(scheduler, EventKind::HandOff, block, || compute(4)).tell();
     println!(
         "   A driver that waits for a signal: M and P stay together. Main raises the signal, as an interrupt does."
     );
-    Story::of(scheduler, EventKind::Park, || SIGNAL.wait(), || SIGNAL.raise()).tell();
+    let story = Story::of(scheduler, EventKind::Park, || SIGNAL.wait(), || SIGNAL.raise());
+    story.tell();
+    promise("the M of a G that parks runs main", story.main.machine == story.before.machine);
     println!("   A driver that polls a register for 30 ms: its CPU is busy, so the P is not handed off at once.");
     let poll = || pit::wait(Duration::from_millis(30)).expect("a PIT");
-    Story::of(scheduler, EventKind::SyscallEnter, poll, || compute(25)).tell();
+    let story = Story::of(scheduler, EventKind::SyscallEnter, poll, || compute(25));
+    story.tell();
+    promise("sysmon retakes the P of a long call", counts().retakes > before.retakes);
+    promise("the M that gets the P runs main", story.main.machine != story.before.machine);
     let after = scheduler.counts();
     println!(
         "   counted: {} handoffs, {} retaken by sysmon, {} parks.\n",
@@ -205,122 +254,6 @@ fn compute(milliseconds: u64) {
     let end = clock::now() + milliseconds * 1_000_000;
     while clock::now() < end {
         hint::spin_loop();
-    }
-}
-
-/// The M and the P on which a G runs.
-#[derive(Clone, Copy)]
-struct Place {
-    machine: u32,
-    processor: u32,
-}
-
-impl Place {
-    /// Returns where the calling G runs.
-    fn here() -> Self {
-        let pinned = Pinned::<Kernel>::new();
-        Self { machine: pinned.machine().id().get(), processor: pinned.processor().id().get() }
-    }
-}
-
-/// What happened while a G waited for a device. The events come from the trace. The Gs themselves record where they
-/// run.
-struct Story {
-    goroutine: GoroutineId,
-    /// The kind of the event with which the wait begins.
-    wait: EventKind,
-    /// Where the G ran before its wait.
-    before: Place,
-    /// Where the G ran after its wait.
-    after: Place,
-    /// Where main ran during the wait.
-    main: Place,
-    /// Whether the M on which the G began to wait was idle at the end.
-    is_idle: bool,
-    /// The events on the only P, oldest first.
-    events: Vec<Event>,
-}
-
-impl Story {
-    /// Spawns a G that calls `wait`, whose first event is of the kind `kind`, and records what happens. When the G waits,
-    /// main runs and calls `meanwhile`. Then main waits for the end of the G.
-    fn of(
-        scheduler: &'static Scheduler<Kernel>,
-        kind: EventKind,
-        wait: impl FnOnce() + Send + 'static,
-        meanwhile: impl FnOnce(),
-    ) -> Self {
-        scheduler.start_trace(EVENTS).expect("memory for a trace");
-        let waiting = go(move || {
-            let before = Place::here();
-            wait();
-            (before, Place::here())
-        });
-        let goroutine = waiting.id();
-        let has_begun = |event: &Event| event.kind == kind && event.goroutine == Some(goroutine);
-        yield_now();
-        // If the host is busy, the slice of the G may be over before the G waits.
-        while !scheduler.processors()[0].trace().iter().any(has_begun) {
-            yield_now();
-        }
-        let main = Place::here();
-        meanwhile();
-        let (before, after) = waiting.join().expect("the G does not panic");
-        scheduler.stop_trace();
-        let idle = |machine: u32| {
-            let found = scheduler.machines().find(|other| other.id().get() == machine);
-            found.is_some_and(|other| other.current_goroutine().is_none())
-        };
-        let events = scheduler.processors()[0].trace();
-        Self { goroutine, wait: kind, before, after, main, is_idle: idle(before.machine), events }
-    }
-
-    /// Returns the time of the first event of this kind and this G among the events at `from` or later.
-    fn when(&self, kind: EventKind, goroutine: Option<GoroutineId>, from: Instant) -> Option<Instant> {
-        let is_wanted = |event: &&Event| event.kind == kind && event.goroutine == goroutine && event.when >= from;
-        self.events.iter().find(is_wanted).map(|event| event.when)
-    }
-
-    /// Prints the steps, each with the microseconds since the wait began.
-    fn tell(&self) {
-        let own = Some(self.goroutine);
-        let begin = self.when(self.wait, own, Instant::from_nanos(0)).expect("the G has waited");
-        let mut steps = self.steps(begin);
-        steps.sort_by_key(|(when, _)| *when);
-        for (when, what) in steps {
-            println!("   {:>8} us  {what}", (when - begin).as_micros());
-        }
-        if self.is_idle && self.after.machine != self.before.machine {
-            println!("   {:>11}  M{} is on the list of idle Ms", "", self.before.machine);
-        }
-    }
-
-    /// Returns what happened from `begin` on, each step with its time.
-    fn steps(&self, begin: Instant) -> Vec<(Instant, String)> {
-        let wait = self.wait;
-        let (g, m, p) = (self.goroutine, self.before.machine, self.before.processor);
-        let (n, q) = (self.after.machine, self.after.processor);
-        let begins = match wait {
-            EventKind::HandOff => format!("G{g} blocks M{m}, and P{p} is handed off"),
-            EventKind::Park => format!("G{g} parks; M{m} keeps P{p}"),
-            _ => format!("G{g} begins a system call on M{m}; P{p} stays marked for M{m}"),
-        };
-        let continues = match wait {
-            EventKind::Park => format!("the signal is raised, and G{g} continues on M{n} with P{q}"),
-            _ => format!("the call has ended, with P{p} busy: G{g} was queued, and continues on M{n}"),
-        };
-        let main = format!("M{} runs main with P{}", self.main.machine, self.main.processor);
-        let returns = format!("the call ends; P{q} is free, and G{g} continues with it on M{n}");
-        let when_returned = self.when(EventKind::SyscallExit, Some(g), begin);
-        let when_started = self.when(EventKind::Start, Some(g), begin).filter(|_| when_returned.is_none());
-        let steps = [
-            (Some(begin), begins),
-            (self.when(EventKind::Retake, None, begin), format!("sysmon retakes P{p} from M{m}")),
-            (self.when(EventKind::Start, Some(GoroutineId::MAIN), begin), main),
-            (when_returned, returns),
-            (when_started, continues),
-        ];
-        steps.into_iter().filter_map(|(when, what)| Some((when?, what))).collect()
     }
 }
 
