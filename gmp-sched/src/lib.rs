@@ -29,11 +29,13 @@
 //! | | [`syscall`], `handoff` | system calls and handoff | `entersyscall`, `exitsyscall`, `handoffp` |
 //! | | [`device_signals`], `poll` | Gs that wait for devices; which M takes the raised signals | `netpoll`, `pollDesc` |
 //! | | `urgent`, `arm_timers`, [`mod@sleep`] | when the Gs of events run before others; arming timers; sleeping | `timers`, `timeSleep` |
-//! | | [`stop_the_world`], [`procs`] | stopping the world, changing the number of Ps | `stopTheWorld`, `procresize` |
-//! | | [`lock_os_thread`] | Gs locked to their Ms | `LockOSThread`, `startlockedm`, `stoplockedm` |
 //! | | `deadlock` | deadlock detection | `checkdead` |
-//! | | `sampling`, `tracing`, `spans`, `call_stacks` | recording a sample of Gs; taking a trace; spans and marks of programs; call stacks for profiles | `runtime/trace` |
-//! | | `machines`, `free_slots`, `exchange_stacks`, `poison` | making Ms; reuse of dead Gs and of stacks | `newm`, `gfget`, `gfput`, `malg` |
+//! | | `machines`, `free_slots` | making Ms; reuse of dead Gs | `newm`, `gfget`, `gfput`, `malg` |
+//! | `refinements` | [`stop_the_world`], [`procs`] | stopping the world, changing the number of Ps | `stopTheWorld`, `procresize` |
+//! | | [`lock_os_thread`] | Gs locked to their Ms | `LockOSThread`, `startlockedm`, `stoplockedm` |
+//! | | `background` | the G that frees the memory of caches | `bgscavenge` |
+//! | | `sampling`, `tracing`, `trace_events`, `spans`, `call_stacks` | recording a sample of Gs; taking a trace; spans and marks of programs; call stacks for profiles | `runtime/trace` |
+//! | | `exchange_stacks`, `poison`, `windows` | reuse of stacks; for tests, a pattern on dead stacks; stretches in which a panic ends the program | |
 //! | `lifecycle` | [`mod@spawn`], `new_goroutine`, `start_scheduler`, [`join`], `closure`, `finish`, [`mod@exit`], `children` | beginning and end of a G | `newproc`, `goexit` |
 //! | `library` | [`chan`], [`mod@select`] | channels; waiting for one of several channels | `hchan`, `chansend`, `chanrecv`, `selectgo` |
 //! | | [`sync`] | locks, semaphores, groups | package `sync`, `sema.go` |
@@ -45,7 +47,8 @@
 //! | `native`, `sim` | | the platform of operating-system threads; a deterministic simulation of both levels, and an exploration of all runs of small programs (feature `std`) | |
 //!
 //! `unsafe` is allowed only where a lint exception states the reason: the context switch and the contents of stacks
-//! (`context`, `engine::{exchange_stacks, free_slots, interrupt_return, poison, switch}`, `lifecycle`, `kthread`),
+//! (`context`, `engine::{free_slots, interrupt_return, switch}`, `refinements::{exchange_stacks, poison}`, `lifecycle`,
+//! `kthread`),
 //! storage for closures and results (`entities::inline_body`), stored references (`base::reference`), children that
 //! borrow from their parent (`scope`), values that are passed (`chan`, `select`), values under locks (`sync::{mutex,
 //! rwlock::raw, condvar, limited, once_cell}`), the platforms (`native`, `sim`), and contracts for callers (`platform`,
@@ -95,6 +98,7 @@ mod readme {}
 #[doc = include_str!("porting.md")]
 pub mod porting {}
 mod record;
+mod refinements;
 mod report;
 #[cfg(feature = "std")]
 pub mod sim;
@@ -107,17 +111,14 @@ mod tests;
 pub mod trace {
     #[doc(inline)]
     pub use crate::__span as span;
-    pub use crate::engine::spans::{Span, mark, span};
     pub use crate::record::cpu_tracer::CpuTracer;
     pub use crate::record::trace::{Event, EventKind, PreemptReason, Track, TrackTrace};
     pub use crate::record::trace_memory as memory;
+    pub use crate::refinements::spans::{Span, mark, span};
 }
 
 pub use base::run_queue;
-pub use engine::{
-    device_signals, idle, interrupt_return, lock_os_thread, park, preempt, procs, sleep, stop_the_world, syscall,
-    sysmon, yield_now,
-};
+pub use engine::{device_signals, idle, interrupt_return, park, preempt, sleep, syscall, sysmon, yield_now};
 pub use entities::name::{NAME_LIMIT, Name};
 pub use entities::{goroutine, machine, processor, scheduler};
 pub use library::{cancel, chan, scope, select, sync, time};
@@ -128,4 +129,5 @@ pub use lifecycle::join::{JoinError, JoinHandle, Panic};
 pub use lifecycle::{exit, join, spawn};
 pub use record::counters::Counts;
 pub use record::latency;
+pub use refinements::{lock_os_thread, procs, stop_the_world};
 pub use report::{debugger, schedtrace, snapshot, stack_overflow};

@@ -59,12 +59,12 @@ use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::park_with;
 use crate::engine::preempt::before_wait;
 use crate::engine::sleep::now;
-use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::{Goroutine, WaitGeneration, WaitReason};
 use crate::entities::scheduler::Scheduler;
 pub use crate::entities::signal::Signal;
 use crate::entities::signal::{DELIVERED, EMPTY, PARKING, QUEUED, RAISED, TAG, WAITING};
 use crate::platform::{Pinned, Platform};
+use crate::refinements::windows::{At, Window};
 
 /// Returns the word of a signal that is in `state` during the wait with this generation.
 fn with_generation(state: u64, generation: WaitGeneration) -> u64 {

@@ -15,7 +15,6 @@
 //! After the G has been enqueued, an M is woken if a P is idle and no M spins (see `idle`). So the G does not wait
 //! while a P is idle.
 
-use crate::engine::sampling;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
@@ -24,6 +23,7 @@ use crate::entities::shared::Shared;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
+use crate::refinements::sampling;
 
 /// Makes a G that has just become runnable the next one of the current P, by putting it into `runnext`. If this M
 /// holds no P, the G goes to the global queue. The G belongs to this M's scheduler.

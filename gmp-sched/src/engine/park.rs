@@ -31,11 +31,8 @@
 
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::enqueue::enqueue_next_on;
-use crate::engine::lock_os_thread::ready_locked;
-use crate::engine::sampling;
-use crate::engine::windows::{At, Window};
 #[cfg(not(gmp_loom))]
-use crate::engine::{exchange_stacks::reuse_stack, pick::pick_next, switch::leave};
+use crate::engine::{pick::pick_next, switch::leave};
 use crate::entities::bubble::BubblePointer;
 use crate::entities::goroutine::{Goroutine, WaitLocation, WaitReason};
 use crate::entities::machine::Machine;
@@ -45,6 +42,11 @@ use crate::entities::wait_reason::WaitFor;
 use crate::platform::{Pinned, Platform};
 #[cfg(not(gmp_loom))]
 use crate::record::trace::EventKind;
+#[cfg(not(gmp_loom))]
+use crate::refinements::exchange_stacks::reuse_stack;
+use crate::refinements::lock_os_thread::ready_locked;
+use crate::refinements::sampling;
+use crate::refinements::windows::{At, Window};
 
 /// Parks the calling G. Go: `gopark`.
 ///

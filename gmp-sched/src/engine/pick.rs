@@ -42,7 +42,6 @@
 
 use crate::base::atomic::Ordering;
 use crate::base::run_queue::Slice;
-use crate::engine::background::take_background;
 use crate::engine::enqueue::put_last;
 use crate::engine::slice::{begin_next_slice, end_inherited_slice};
 use crate::engine::steal::{steal, steal_at_once, steal_urgent};
@@ -54,6 +53,7 @@ use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
+use crate::refinements::background::take_background;
 
 /// Returns a G to run; blocks the M until there is one. Called on g0.
 #[doc(alias = "findRunnable")]

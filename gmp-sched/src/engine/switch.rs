@@ -10,12 +10,12 @@ use core::hint::cold_path;
 use core::mem::{self, ManuallyDrop};
 
 use crate::context::{self, SavedContext, Transfer, Word};
-use crate::engine::exchange_stacks::reuse_stack;
-use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
+use crate::refinements::exchange_stacks::reuse_stack;
+use crate::refinements::windows::{At, Window};
 
 /// The function that the far side calls. It moves the commit out of the register in which the switch has passed it, or
 /// off the stack of `goroutine`, which has been left. Then it calls the commit. It takes over the pin of the code that

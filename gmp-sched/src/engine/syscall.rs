@@ -43,13 +43,13 @@ use crate::engine::current::CurrentGoroutine;
 use crate::engine::preempt::{give_way, gives_way_to_others};
 use crate::engine::switch::leave;
 use crate::engine::syscall_return::{has_to_stop, requeue_to_displace, requeue_without_processor, take_processor_back};
-use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
+use crate::refinements::windows::{At, Window};
 
 /// Runs `call`, which may keep this M busy for a while, as a system call. Go: `entersyscall`, `exitsyscall`.
 ///

@@ -6,7 +6,6 @@
 use crate::base::atomic::{Ordering, fence};
 use crate::base::instant::Instant;
 use crate::base::points::Site;
-use crate::engine::sampling;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
@@ -15,6 +14,7 @@ use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
+use crate::refinements::sampling;
 
 /// Called when `machine`, the calling M, returns from a system call. Takes the old P back if no other M took it, or
 /// else an idle P. Returns `None` if the M got no P, in which case it must not continue `me`. Go: `exitsyscallTryGetP`.

@@ -4,11 +4,11 @@ use crate::base::atomic::Ordering;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::enqueue::{requeue_global, requeue_last};
 use crate::engine::pick::{has_nothing_else, pick_next, take_from_others};
-use crate::engine::sampling;
 use crate::engine::switch::leave;
 use crate::entities::goroutine::Goroutine;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
+use crate::refinements::sampling;
 
 /// Lets other Gs run first. Go: `runtime.Gosched`.
 ///

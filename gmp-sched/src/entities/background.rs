@@ -1,4 +1,4 @@
-//! The state of the background G, which gives cached memory back: see `engine::background`.
+//! The state of the background G, which gives cached memory back: see `refinements::background`.
 
 use crate::base::atomic::{AtomicBool, AtomicU64};
 use crate::base::instant::Instant;

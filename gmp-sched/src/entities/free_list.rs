@@ -11,7 +11,7 @@
 //!
 //! The spawn of a G with a stack of the standard size takes a slot together with its stack in one step. So a slot keeps
 //! its stack only if the stack has the standard size. The stack in a slot need not be the one with which the G began,
-//! because Gs may [exchange](crate::engine::exchange_stacks) their stacks. A stack of another size is
+//! because Gs may [exchange](crate::refinements::exchange_stacks) their stacks. A stack of another size is
 //! returned to the platform when its G dies. Standard stacks are returned when the platform is short of memory
 //! ([`Scheduler::free_idle_stacks`]).
 

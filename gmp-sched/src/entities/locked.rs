@@ -1,4 +1,4 @@
-//! The G that is locked to an M; see [`crate::engine::lock_os_thread`].
+//! The G that is locked to an M; see [`crate::refinements::lock_os_thread`].
 
 use crate::base::atomic::{AtomicBool, AtomicU64};
 use crate::base::reference::AtomicRef;

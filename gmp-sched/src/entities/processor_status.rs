@@ -21,7 +21,7 @@ pub enum ProcessorStatus {
     /// ends, that M can return to the P and does not notice the stop.
     StoppedInSyscall = 4,
     /// The P is not in use, because the scheduler uses fewer Ps than it has; see
-    /// [`set_procs`](crate::engine::procs::set_procs). Go: `_Pdead`.
+    /// [`set_procs`](crate::refinements::procs::set_procs). Go: `_Pdead`.
     Dead = 5,
 }
 

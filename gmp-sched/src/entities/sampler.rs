@@ -1,4 +1,4 @@
-//! Which Gs of a P are sampled, that is, record how long they were runnable; see [`crate::engine::sampling`].
+//! Which Gs of a P are sampled, that is, record how long they were runnable; see [`crate::refinements::sampling`].
 
 use crate::base::atomic::{AtomicU8, AtomicU32, Ordering};
 use crate::entities::status::ParkedStatus;

@@ -115,7 +115,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     }
 
     /// Like [`new`](Self::new), but with room for `limit` Ps, about 15 KiB each.
-    /// [`set_procs`](crate::engine::procs::set_procs) can later choose any number from 1 to `limit`.
+    /// [`set_procs`](crate::refinements::procs::set_procs) can later choose any number from 1 to `limit`.
     ///
     /// # Panics
     ///
@@ -170,7 +170,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.number
     }
 
-    /// All Ps in use. [`set_procs`](crate::engine::procs::set_procs) changes their number, so the answer may be
+    /// All Ps in use. [`set_procs`](crate::refinements::procs::set_procs) changes their number, so the answer may be
     /// outdated. A P that is no longer in use stays valid and is empty. Go: `allp`.
     #[must_use]
     #[doc(alias = "allp")]
@@ -191,7 +191,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.procs.load(Ordering::Relaxed)
     }
 
-    /// Stores the number of Ps, as a part of [`set_procs`](crate::engine::procs::set_procs). Called while the world is
+    /// Stores the number of Ps, as a part of [`set_procs`](crate::refinements::procs::set_procs). Called while the world is
     /// stopped.
     pub(crate) fn set_procs(&self, procs: usize) {
         // Ordering: Relaxed, because the Ms that rely on the new number are started afterwards, under the scheduler

@@ -53,7 +53,7 @@ impl ParkedStatus {
         Self(scheduler << Self::SHIFT | Status::Waiting as u32)
     }
 
-    /// Returns this status with the mark that the G is sampled; see [`crate::engine::sampling`].
+    /// Returns this status with the mark that the G is sampled; see [`crate::refinements::sampling`].
     #[inline(always)]
     pub(crate) const fn sampled(self) -> Self {
         Self(self.0 | SAMPLED)
@@ -93,7 +93,7 @@ pub(crate) const SAMPLED: u32 = 0x80;
 pub(crate) const IN_BUBBLE: u32 = 0x40;
 
 /// The bit of [`ParkedStatus`] that is set if the G is locked to its M. Its waker then calls
-/// [`ready_locked`](crate::engine::lock_os_thread::ready_locked).
+/// [`ready_locked`](crate::refinements::lock_os_thread::ready_locked).
 pub(crate) const LOCKED: u32 = 0x20;
 
 impl fmt::Display for Status {

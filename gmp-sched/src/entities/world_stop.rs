@@ -1,4 +1,4 @@
-//! Whether the world is stopped, and which G may stop it; see [`crate::engine::stop_the_world`].
+//! Whether the world is stopped, and which G may stop it; see [`crate::refinements::stop_the_world`].
 
 use core::fmt;
 use core::time::Duration;

@@ -13,7 +13,7 @@
 //! Because of this layout a spawn that reuses a slot allocates nothing, and a join handle needs no shared heap cell. If
 //! closure and result are small, neither the spawn nor the join touches the new G's stack. When the G begins to run, it
 //! may get the stack of a G that has ended, which is in the caches
-//! ([`exchange_stacks`](crate::engine::exchange_stacks)).
+//! ([`exchange_stacks`](crate::refinements::exchange_stacks)).
 
 use core::any;
 use core::marker::PhantomData;

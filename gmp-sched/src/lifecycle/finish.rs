@@ -1,15 +1,12 @@
 //! The end of a G: its last steps on its own stack, and the release of its slot on the far side of its last switch. The
-//! slot is reused by [`free_slots`], and the stack by [`exchange_stacks`](crate::engine::exchange_stacks).
+//! slot is reused by [`free_slots`], and the stack by [`exchange_stacks`](crate::refinements::exchange_stacks).
 
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::enqueue::put_next;
-use crate::engine::exchange_stacks::pass_stack_on;
 use crate::engine::free_slots;
 use crate::engine::park::{make_runnable_by, ready_pinned};
 use crate::engine::pick::{pick_next, would_pick_readied};
-use crate::engine::sampling;
 use crate::engine::switch::leave_forever;
-use crate::engine::windows::{At, Window};
 use crate::entities::bubble::BubblePointer;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::status::Status;
@@ -17,6 +14,9 @@ use crate::lifecycle::children::Children;
 use crate::lifecycle::join::{Finished, finished, left, switches_to_joiner};
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
+use crate::refinements::exchange_stacks::pass_stack_on;
+use crate::refinements::sampling;
+use crate::refinements::windows::{At, Window};
 
 /// Whether the next G may take over the stack of a G that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

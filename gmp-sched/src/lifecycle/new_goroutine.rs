@@ -5,7 +5,6 @@ use crate::base::error::OutOfResources;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::enqueue::{enqueue_next, put_next};
 use crate::engine::free_slots;
-use crate::engine::sampling;
 use crate::entities::bubble::BubblePointer;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
@@ -15,6 +14,7 @@ use crate::lifecycle::children::Children;
 use crate::lifecycle::closure::{self, NoScope, StackEnd};
 use crate::lifecycle::join::{ATTACHED, JoinHandle};
 use crate::platform::{Pinned, Platform};
+use crate::refinements::sampling;
 
 /// The size in bytes of the smallest stack that a G may have: room for the largest closure or result, and for the
 /// scheduler.

@@ -3,11 +3,9 @@
 use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
 use crate::base::id::GoroutineId;
-use crate::engine::background::Left;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::free_slots;
 use crate::engine::park::park_with;
-use crate::engine::sampling;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
@@ -15,6 +13,8 @@ use crate::lifecycle::closure::{self, NoScope, StackEnd};
 use crate::lifecycle::join::{ATTACHED, JoinHandle};
 use crate::lifecycle::new_goroutine::SMALLEST_STACK;
 use crate::platform::{Pinned, Platform, Scavenged};
+use crate::refinements::background::Left;
+use crate::refinements::sampling;
 
 impl<Plat: Platform> Scheduler<Plat> {
     /// Makes one M for each P, and puts the main G, which runs `main` and has number 1, on the global queue. Does not
@@ -73,7 +73,7 @@ where
     Plat: Platform,
     F: FnOnce() + Send + 'static,
 {
-    let free = scheduler.free.lock().pop_with_stack().inspect(|free| crate::engine::poison::check_poison(*free));
+    let free = scheduler.free.lock().pop_with_stack().inspect(|free| crate::refinements::poison::check_poison(*free));
     let goroutine = free.map_or_else(|| free_slots::take_with_stack(scheduler, Plat::STACK_SIZE), Ok)?;
     goroutine.set_name(None);
     inject_new(scheduler, goroutine, GoroutineId(scheduler.take_goroutine_ids()), body);
@@ -109,7 +109,7 @@ where
 }
 
 /// Makes the background G of a scheduler. The G first runs when there is memory to give back: see
-/// [`background`](crate::engine::background).
+/// [`background`](crate::refinements::background).
 fn start_background<Plat: Platform>(
     scheduler: &'static Scheduler<Plat>,
     scavenge: fn() -> Scavenged,

@@ -2,8 +2,8 @@
 
 use super::explore_every_point;
 use super::platform::{Setting, run_as, run_next, spawn_as};
-use crate::engine::background::Left;
 use crate::engine::park::ready_pinned;
+use crate::refinements::background::Left;
 
 /// The submitter wakes no M, because it sees a spinning M. The spinning M takes the background G at the same time, so
 /// it has to check the queues once more.

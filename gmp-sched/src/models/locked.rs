@@ -5,13 +5,13 @@ use super::platform::{Model, Setting, run_as, run_locked, spawn_as};
 use super::{explore, explore_with_both_locks};
 use crate::base::atomic::Ordering;
 use crate::engine::enqueue::requeue_global;
-use crate::engine::lock_os_thread::lock_thread;
 use crate::engine::syscall::enter_blocking;
 use crate::engine::syscall_return::requeue_without_processor;
 use crate::engine::take_global::take_global_batch;
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 use crate::platform::Pinned;
+use crate::refinements::lock_os_thread::lock_thread;
 
 /// Locks the G that runs on `machine`.
 fn lock(machine: &'static Machine<Model>) {

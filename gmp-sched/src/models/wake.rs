@@ -7,12 +7,12 @@ use super::platform::{Model, Setting, run_as, run_locked, run_next, run_outside,
 use super::{explore, explore_every_point, explore_with_both_locks};
 use crate::base::atomic::{AtomicBool, Ordering};
 use crate::base::instant::Instant;
-use crate::engine::lock_os_thread::lock_thread;
 use crate::engine::park::ready_pinned;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 use crate::platform::Pinned;
+use crate::refinements::lock_os_thread::lock_thread;
 
 /// Makes a G that waits for a future. While it waits, the deadlock check reports nothing, because a thread that is not
 /// an M of its scheduler may wake it.

@@ -1,6 +1,6 @@
 //! Scheduling latency: how long Gs are runnable before they run. Each P has a histogram, filled from a sample of Gs.
 //!
-//! When a sampled G (see `engine::sampling`) becomes runnable, it stores the time. The P that runs the G records how
+//! When a sampled G (see `refinements::sampling`) becomes runnable, it stores the time. The P that runs the G records how
 //! much time has passed since. Go: `timeToRun`, sampled for one G in 8 (`gTrackingPeriod`).
 
 use core::fmt;

@@ -1,4 +1,4 @@
-//! A panic is injected at both ends of each window (see `engine::windows`). It must end the run there.
+//! A panic is injected at both ends of each window (see `refinements::windows`). It must end the run there.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -6,8 +6,8 @@ use core::time::Duration;
 use std::thread;
 
 use crate::engine::device_signals::Signal;
-use crate::engine::windows::At;
-use crate::engine::windows::injected::{ALL, Edge, panic_at, was_reached};
+use crate::refinements::windows::At;
+use crate::refinements::windows::injected::{ALL, Edge, panic_at, was_reached};
 use crate::sim::{self, Chan, Condvar, Config, Mutex, Sim};
 
 const SHORT: Duration = Duration::from_micros(50);
@@ -92,7 +92,7 @@ fn panic_at_either_end_of_a_window_ends_the_program_there() {
 
 #[test]
 fn table_has_a_row_for_each_window() {
-    let table = include_str!("../engine/windows.md");
+    let table = include_str!("../refinements/windows.md");
     let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     let names: alloc::vec::Vec<_> = ALL.iter().map(|at| alloc::format!("{at:?}")).collect();
     assert_eq!(rows.collect::<alloc::vec::Vec<_>>(), names);

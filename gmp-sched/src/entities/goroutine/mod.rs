@@ -121,7 +121,7 @@ pub struct Goroutine<Plat: Platform> {
     /// The address of the first entry in this G's list of actions for the case that it is abandoned; 0 if the list is
     /// empty. See [`crate::lifecycle::deferred`]. Go: `_defer`.
     pub(crate) deferred: AtomicUsize,
-    /// When the G became runnable, if it is sampled; see [`crate::engine::sampling`].
+    /// When the G became runnable, if it is sampled; see [`crate::refinements::sampling`].
     runnable_since: AtomicU64,
     name: NameCell,
     /// Link from the first slot of a batch of dead Gs to the first slot of the next batch.
@@ -209,7 +209,7 @@ impl<Plat: Platform> Goroutine<Plat> {
         self.scheduler
     }
 
-    /// Whether the G is locked to an M. See [`crate::engine::lock_os_thread`].
+    /// Whether the G is locked to an M. See [`crate::refinements::lock_os_thread`].
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.locked_machine().is_some()
@@ -236,7 +236,7 @@ impl<Plat: Platform> Goroutine<Plat> {
         self.runnable_since.store(when.as_nanos(), Ordering::Relaxed);
     }
 
-    /// When the G became runnable, if it is sampled; see [`crate::engine::sampling`].
+    /// When the G became runnable, if it is sampled; see [`crate::refinements::sampling`].
     pub(crate) fn runnable_since(&self) -> Instant {
         Instant::from_nanos(self.runnable_since.load(Ordering::Relaxed))
     }

@@ -5,14 +5,14 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "engine/background.rs",
+        "refinements/background.rs",
         "an M that takes the background G does not search a second time",
         "    if scheduler.is_work_visible() || scheduler.is_stopping() {",
         "    if scheduler.is_stopping() {",
         Model("background::submitter_against_a_spinning_m_that_takes_the_background_g"),
     ),
     mutant(
-        "engine/background.rs",
+        "refinements/background.rs",
         "an M that takes the background G has no fence",
         "    fence(Ordering::SeqCst);
     Plat::point(Site::Idle);
@@ -22,14 +22,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("background::submitter_against_a_spinning_m_that_takes_the_background_g"),
     ),
     mutant(
-        "engine/background.rs",
+        "refinements/background.rs",
         "two Ms take the background G",
         "    if !scheduler.background.is_parked.swap(false, Ordering::Acquire) {",
         "    if !scheduler.background.is_parked.load(Ordering::Acquire) {",
         Model("background::background_g_runs_once"),
     ),
     mutant(
-        "engine/background.rs",
+        "refinements/background.rs",
         "a background G that leaves work wakes no M",
         "            self.submitted();",
         "",
@@ -43,14 +43,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/background", "caches_are_empty_after_an_idle_second", 20),
     ),
     mutant(
-        "engine/background.rs",
+        "refinements/background.rs",
         "the background G works on while other Gs wait",
         "            if self.is_work_visible() || self.is_stopping() {",
         "            if self.is_stopping() {",
         Simulation("simulation/background", "other_gs_run_between_two_pieces", 200),
     ),
     mutant(
-        "engine/background.rs",
+        "refinements/background.rs",
         "growth that is noted while the background G works is forgotten",
         "        Left::Nothing
     }",

@@ -199,14 +199,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("channel::sender_that_may_not_block_panics_without_lock_waiter_and_value"),
     ),
     mutant(
-        "engine/windows.rs",
+        "refinements/windows.rs",
         "a panic unwinds out of a window",
         "            (at, _) => Plat::fatal(scheduler, format_args!(\"a panic in the window {at:?} of the scheduler\")),",
         "            (_, _) => {}",
         Properties("windows::panic_at_either_end_of_a_window_ends_the_program_there"),
     ),
     mutant(
-        "engine/windows.rs",
+        "refinements/windows.rs",
         "a commit that panics unwinds the G on whose stack it runs",
         "                Plat::fatal(scheduler, format_args!(\"the commit of a park panicked: goroutine {} parks\", parks.id()))",
         "                let _ = parks;",
@@ -227,7 +227,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Test("threads/fatal", "mistake_ends_the_process_with_a_message_and_status_2"),
     ),
     mutant(
-        "engine/tracing.rs",
+        "refinements/tracing.rs",
         "the number of Ps may change between two loads while a trace in shared memory starts",
         "        let unit = rest.len() / tracers.clone().map(|(track, _)| weight(track)).sum::<usize>();",
         "        let unit = rest.len() / self.tracers_in_use().map(|(track, _)| weight(track)).sum::<usize>();",

@@ -16,7 +16,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("composition", "handing_off_while_others_submit", ONE),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "an M that gives its P up for a stop is not put on the idle list",
         "        self.stopped_processor.store(Some(processor), Ordering::Relaxed);
         scheduler.put_idle_machine(&mut shared, self);",
@@ -24,7 +24,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("composition", "stopping_and_starting_the_world", ONE),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "an M that gives its P up for a stop stays counted as spinning",
         "        if self.spinning.swap(false, Ordering::Relaxed) {
             scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
@@ -34,7 +34,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("composition", "stopping_and_starting_the_world", ONE),
     ),
     mutant(
-        "engine/procs.rs",
+        "refinements/procs.rs",
         "a P that comes into use is not marked as stopped, so that the start of the world ignores it",
         "            processor.status.set(ProcessorStatus::Stopped);
         }
@@ -45,14 +45,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("composition", "changing_the_number_of_processors", ONE),
     ),
     mutant(
-        "engine/procs.rs",
+        "refinements/procs.rs",
         "the runnable Gs of a P that is retired are forgotten",
         "        self.put_global_first(shared, runnable);",
         "        runnable.for_each(drop);",
         Simulation("composition", "changing_the_number_of_processors", ONE),
     ),
     mutant(
-        "engine/procs.rs",
+        "refinements/procs.rs",
         "an M in a system call whose P is retired is not counted as blocked",
         "        shared.forget_caller(processor);
         processor.status.set(ProcessorStatus::Dead);",
@@ -60,7 +60,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("composition", "changing_the_number_of_processors", ONE),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "a P that was stopped in a system call stays stopped when the world starts",
         "                    ProcessorStatus::StoppedInSyscall => processor.status.set(ProcessorStatus::Syscall),",
         "                    ProcessorStatus::StoppedInSyscall => {}",
@@ -105,7 +105,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("composition", "stop_request_during_a_system_call_takes_effect_at_its_end", ONE),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "stopping the world waits for the end of every system call",
         "            if processor.status.stop_in_syscall() {
                 self.count_stopped(&mut self.shared.lock());
@@ -114,7 +114,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("composition", "world_stops_while_a_system_call", ONE),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "no M is woken for Gs that became runnable while the world was stopped",
         "        self.pass_search_on();",
         "        self.spinning.fetch_sub(1, Ordering::SeqCst);",
@@ -128,7 +128,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("composition", "timer_of_a_handed_off_p_fires_in_time", ONE),
     ),
     mutant(
-        "engine/procs.rs",
+        "refinements/procs.rs",
         "the timers of a retired P stay with it",
         "        successor.timers.adopt(&processor.timers);",
         "        let _ = successor;",

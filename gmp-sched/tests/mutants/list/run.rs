@@ -5,7 +5,7 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "engine/exchange_stacks.rs",
+        "refinements/exchange_stacks.rs",
         "a G that ends keeps the stack that the next G takes over",
         "    dead.set_stack_top(unused);
 ",
@@ -13,7 +13,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/scheduling", "trees_of_gs_with_all_operations", 300),
     ),
     mutant(
-        "engine/exchange_stacks.rs",
+        "refinements/exchange_stacks.rs",
         "a G that has begun is given another stack",
         "context::is_fresh(&goroutine.context, goroutine.stack_top()) && ",
         "",

@@ -55,7 +55,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("wake::late_waker_changes_nothing_of_the_next_run"),
     ),
     mutant(
-        "engine/lock_os_thread.rs",
+        "refinements/lock_os_thread.rs",
         "the M of a locked G is assigned a P but not unparked",
         "        drop(shared);
         Plat::unpark_thread(to);

@@ -49,7 +49,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::stopping_against_the_return"),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "the stopper has no fence before it checks the Ps",
         "        fence(Ordering::SeqCst);
         for processor in self.processors() {",
@@ -57,7 +57,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::stopping_against_the_return"),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "a P in a system call is not stopped",
         "            if processor.status.stop_in_syscall() {
                 self.count_stopped(&mut self.shared.lock());
@@ -77,21 +77,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::stopping_against_a_retake"),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "a P in a system call is stopped but not counted",
         "                self.count_stopped(&mut self.shared.lock());",
         "",
         Model("world::starting_against"),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "running Gs are not asked to stop",
         "                Plat::request_preemption(machine);",
         "",
         Model("world::stopping_against_the_return"),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "a P becomes idle between the check of the idle Ps and the request to stop",
         "        self.world.stopping.store(true, Ordering::Relaxed);
         while let Some(processor) = self.take_idle_processor(&mut shared) {
@@ -105,7 +105,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::stopping_against_an_m_that_goes_idle"),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "idle Ps are counted as stopped but stay on the idle list",
         "        while let Some(processor) = self.take_idle_processor(&mut shared) {
             self.stop_processor(&mut shared, processor);
@@ -117,14 +117,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::"),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "the last P that stops does not unpark the stopper",
         "            Plat::unpark_thread(stopper);",
         "            let _ = stopper;",
         Model("world::"),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "an M that stops is not on the idle list",
         "        scheduler.put_idle_machine(&mut shared, self);
         if self.spinning",
@@ -132,7 +132,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::"),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "an M that stops stays counted as spinning",
         "        if self.spinning.swap(false, Ordering::Relaxed) {
             scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
@@ -142,7 +142,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::stopping_against_an_m_that_goes_idle"),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "an M that stops keeps its P",
         "        self.set_processor(None);
         self.stopped_processor",
@@ -150,7 +150,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/scheduling", "world_is_stopped_and_resized_under_load", 300),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "an M stops although the world has started again",
         "        if !scheduler.is_stopping() {
             return;
@@ -162,21 +162,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "the start leaves Ps in system calls stopped",
         "ProcessorStatus::StoppedInSyscall => processor.status.set(ProcessorStatus::Syscall),",
         "ProcessorStatus::StoppedInSyscall => {}",
         Model("world::starting_against"),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "the start leaves a P with work idle",
         "                    ProcessorStatus::Stopped if processor.has_work() => {",
         "                    ProcessorStatus::Stopped if false => {",
         Nobody("the check of all queues that follows finds this work and wakes an M for it. That takes longer."),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "the start assigns Ps to other Ms than those that held them",
         "            self.give_processors_back(&mut shared);
 ",
@@ -184,7 +184,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/scheduling", "computing_gs_keep_their_cpus_when_the_world_starts", 100),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "the start leaves the timekeeping to an M that is not idle",
         "        self.set_timekeeper(shared.idle_machines.back());
 ",
@@ -192,7 +192,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::timekeeper_gets_its_p_back"),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "the start assigns a P that stays marked as stopped",
         "                        processor.status.set(ProcessorStatus::Running);
                         Plat::unpark_thread(self.assign",
@@ -200,21 +200,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::work_of_a_p_that_was_handed_off"),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "the start wakes no M for the work of the stopper",
         "        self.pass_search_on();",
         "        self.spinning.fetch_sub(1, Ordering::SeqCst);",
         Model("world::stopped_work_is_run_when_the_world_starts"),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "the stopper searches on without being counted as spinning",
         "            self.spinning.fetch_add(1, Ordering::SeqCst);",
         "",
         Model("world::"),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "the start wakes an M only if there is work, so no M checks the timers of idle Ps",
         "        self.pass_search_on();",
         "        if self.is_work_visible() {
@@ -251,35 +251,35 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("world::"),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "the next G that waits to stop the world is not readied",
         "            ready_pinned(&pinned, goroutine);",
         "            let _ = goroutine;",
         Simulation("simulation/scheduling", "world_is_stopped_and_resized_under_load", 300),
     ),
     mutant(
-        "engine/stop_the_world.rs",
+        "refinements/stop_the_world.rs",
         "two Gs may stop the world at the same time",
         "            queue.is_taken = next.is_some();",
         "            queue.is_taken = false;",
         Simulation("simulation/scheduling", "world_is_stopped_and_resized_under_load", 300),
     ),
     mutant(
-        "engine/procs.rs",
+        "refinements/procs.rs",
         "a P that is retired keeps its runnable Gs",
         "        self.put_global_first(shared, runnable);",
         "",
         Simulation("simulation/scheduling", "world_is_stopped_and_resized_under_load", 300),
     ),
     mutant(
-        "engine/procs.rs",
+        "refinements/procs.rs",
         "a P that is retired keeps its timers",
         "        successor.timers.adopt(&processor.timers);",
         "",
         Simulation("simulation/scheduling", "world_is_stopped_and_resized_under_load", 300),
     ),
     mutant(
-        "engine/procs.rs",
+        "refinements/procs.rs",
         "an M whose P is retired during its system call is not counted as blocked",
         "            self.blocked_machines += 1;",
         "",

@@ -13,13 +13,13 @@ use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::free_slots;
-use crate::engine::stop_the_world::{StopReason, StopRight, WorldStopped};
 use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::shared::Shared;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
+use crate::refinements::stop_the_world::{StopReason, StopRight, WorldStopped};
 
 /// Why the number of Ps was not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl core::error::Error for ProcsError {}
 /// `runtime.GOMAXPROCS(n)`.
 ///
 /// Stops the world, unless the number stays the same. Blocks as
-/// [`stop_the_world`](crate::engine::stop_the_world::stop_the_world) does. Not callable from interrupts. There may be
+/// [`stop_the_world`](crate::refinements::stop_the_world::stop_the_world) does. Not callable from interrupts. There may be
 /// more Ps than CPUs, or fewer.
 ///
 /// # Errors

@@ -4,10 +4,10 @@
 //! [`free_slots`]: crate::engine::free_slots
 
 use crate::context;
-use crate::engine::poison::repair_poison;
 use crate::entities::goroutine::{Goroutine, StackSize};
 use crate::entities::processor::Processor;
 use crate::platform::Platform;
+use crate::refinements::poison::repair_poison;
 
 /// Gives `next` the stack of the G that ended last on this P, if `next` has not begun to run and its stack has the
 /// standard size. If the free list of the P is empty, `next` keeps its own stack. (All stacks of slots on a free list

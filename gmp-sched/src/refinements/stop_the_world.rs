@@ -31,7 +31,6 @@ use crate::engine::current::CurrentGoroutine;
 use crate::engine::idle::Assignment;
 use crate::engine::park::{park_with, ready_pinned};
 use crate::engine::preempt::before_wait;
-use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::WaitReason;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
@@ -41,6 +40,7 @@ use crate::entities::shared::Shared;
 pub use crate::entities::world_stop::{StopReason, Stops};
 use crate::platform::{Parking, Pinned, Platform};
 use crate::record::trace::EventKind;
+use crate::refinements::windows::{At, Window};
 
 /// How long the stopper waits before it repeats its request to the Ps that have not stopped.
 const ROUND: Duration = Duration::from_micros(100);

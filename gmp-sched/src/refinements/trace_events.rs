@@ -2,12 +2,12 @@
 
 use crate::base::atomic::Ordering;
 use crate::base::id::{GoroutineId, MachineId};
-use crate::engine::call_stacks;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
 use crate::record::trace::{Event, EventKind};
 use crate::record::trace_ring::{Ring, Tracer, details_of};
+use crate::refinements::call_stacks;
 
 impl Tracer {
     /// Records an event of the P that the caller holds. Costs one test while no trace is taken.

@@ -26,13 +26,13 @@ use crate::base::atomic::{Ordering, fence};
 use crate::base::instant::Instant;
 use crate::base::points::Site;
 use crate::engine::park::make_runnable;
-use crate::engine::sampling;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform, Scavenged};
+use crate::refinements::sampling;
 
 /// How long after the first growth the background G is due. The growth of a second is given back at once, so a program
 /// that takes and frees memory all the time pays for one pass in a second.
