@@ -54,7 +54,7 @@ impl<Plat: Platform> Processor<Plat> {
     }
 
     /// Called when the slice is over and the running G has to give way: begins the next slice. If the running G is
-    /// urgent, another G runs first, if one waits.
+    /// urgent, the time of urgent Gs is over, too, so that another G runs first, if one waits.
     pub(crate) fn pass_slice_on(&'static self, scheduler: &'static Scheduler<Plat>, is_urgent: bool) {
         put_next_last(scheduler, self);
         // The pick of the next G advances the tick.
@@ -63,9 +63,7 @@ impl<Plat: Platform> Processor<Plat> {
             // Otherwise the pick would check the global queue first, see `begin_next_slice`.
             self.slice.ends.store(NONE, Ordering::Relaxed);
         }
-        if is_urgent {
-            self.use_up_urgent_time();
-        } else {
+        if !is_urgent {
             self.renew_urgent_time();
         }
     }

@@ -38,10 +38,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/slice.rs",
         "urgent Gs run on after the end of a slice",
-        "        if is_urgent {
-            self.use_up_urgent_time();",
-        "        if is_urgent && false {
-            self.use_up_urgent_time();",
+        "        if !is_urgent {
+            self.renew_urgent_time();",
+        "        if true {
+            self.renew_urgent_time();",
         Simulation("simulation/preemption", "hogs_that_sleep_leave_slices_to_others", 60),
     ),
     mutant(
