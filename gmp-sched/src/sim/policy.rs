@@ -10,6 +10,7 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::iter;
 
 use crate::base::instant::Instant;
@@ -46,6 +47,11 @@ impl Places {
     fn is_urgent_before(&self, before: u64) -> bool {
         self.urgent_of.is_some() && !self.at_once && self.since < before
     }
+
+    /// Whether the G has waited in another queue since before the event `before`.
+    fn is_other_before(&self, before: u64) -> bool {
+        self.urgent_of.is_none() && !self.at_once && self.slice_over.is_none() && self.since < before
+    }
 }
 
 /// The Gs of a queue, the first one first, with [`Places::since`]. A G that has left is removed later.
@@ -61,6 +67,12 @@ struct Local {
     is_in_call: bool,
     /// Whether a timer or a device is readying Gs.
     fires: bool,
+    /// The Gs that the last timer or device has readied. If there is only one, and it begins to run next, it is urgent.
+    readied: Vec<Id>,
+    /// Since when only urgent Gs have begun to run although other Gs waited.
+    urgent_row: Option<Instant>,
+    /// Whether the last G that ran was displaced by an urgent one.
+    is_displaced: bool,
     slice_since: Option<Instant>,
     /// Whether the slice of the next G has begun, because that of the last G was over.
     has_begun_slice: bool,
@@ -153,6 +165,9 @@ impl Policy {
         let fires = core::mem::replace(&mut local.fires, matches!(kind, Kind::Timer | Kind::Device))
             && matches!(kind, Kind::Ready | Kind::Spawn | Kind::Timer | Kind::Device);
         local.fires |= fires;
+        if matches!(kind, Kind::Timer | Kind::Device) {
+            local.readied.clear();
+        }
         let leaves = matches!(kind, Kind::Yield | Kind::Preempt | Kind::Park | Kind::End | Kind::HandOff);
         if leaves && local.runs.take() != Some(g) {
             return Err(format!("goroutine {g} leaves P{on}, on which it does not run"));
@@ -160,6 +175,7 @@ impl Policy {
         match kind {
             // P1. The G runs at once, or goes to a queue behind the G that does.
             Kind::Ready | Kind::Spawn if fires => {
+                local.readied.push(g);
                 self.urgent_since.insert(g, (when, false));
                 self.enter_unknown(on, g);
             }
@@ -184,6 +200,7 @@ impl Policy {
             }
             // P10 and P13.
             Kind::Preempt => {
+                local.is_displaced = detail != PreemptReason::WorldStop as u64;
                 if detail != PreemptReason::WorldStop as u64 && !is_locked {
                     local.displaced_after = local.displaced_after.map(|then| then + UNDISTURBED).max(local.runs_since);
                     if local.displaced_after.is_some_and(|earliest| when < earliest) {
@@ -228,7 +245,17 @@ impl Policy {
         if may_be_behind {
             local.overtakers = if place == 0 && !places.at_once { 0 } else { local.overtakers + 1 };
         }
-        // P2. (With other Ps, a thief may be about to run the urgent G.)
+        let is_urgent = core::mem::take(&mut local.readied) == [g] || places.urgent_of.is_some();
+        if is_urgent {
+            self.urgent_since.entry(g).and_modify(|urgent| urgent.1 = true);
+        }
+        // P2. (With other Ps, a thief may be about to run one of the other Gs or the urgent G.)
+        let is_other_waiting = procs == 1 && self.runnable.values().any(|places| places.is_other_before(last));
+        local.urgent_row = local.urgent_row.filter(|_| is_urgent && is_other_waiting).or(is_urgent.then_some(when));
+        let is_displaced = core::mem::take(&mut local.is_displaced);
+        if local.urgent_row.is_some_and(|since| !is_displaced && when - since > SLICE / 2) {
+            return Err(format!("P2: only urgent Gs run on P{on}, although other Gs wait"));
+        }
         let is_urgent_waiting = procs == 1 && self.runnable.values().any(|places| places.is_urgent_before(last));
         let passes_urgent = is_urgent_waiting && places.urgent_of.is_none() && !places.at_once;
         if core::mem::replace(&mut local.has_passed_urgent, passes_urgent) && passes_urgent {
