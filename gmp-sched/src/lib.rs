@@ -19,6 +19,7 @@
 //! | `entities` | [`goroutine`], [`machine`], [`processor`], [`scheduler`], `shared` | G, M, P and what they share | `g`, `m`, `p`, `schedt` |
 //! | | `global_queue`, `free_list` | the global run queue; dead Gs, with and without a stack | `schedt.runq`, `schedt.gFree` |
 //! | | `status`, `wait_reason` | the status of a G, the reason of its wait | `waitReason` |
+//! | | `events` | recording the events of traces | `traceEvent` |
 //! | | `timers`, `waiter`, `signal`, `current_slice`, `current_call`, `sampler`, `locked`, `world_stop`, `bubble` | the data of these mechanisms in Gs, Ms, Ps and the scheduler | `timer`, `sudog`, `pollDesc`, `sysmontick` |
 //! | `engine` | `schedule`, `pick`, `take_global`, `steal` | the loop of g0, the pick of the next G, taking from the global queue, stealing | `schedule`, `findRunnable`, `globrunqgetbatch`, `stealWork` |
 //! | | `enqueue`, [`mod@yield_now`] | enqueueing runnable Gs, yielding | `runqput`, `injectglist`, `Gosched` |
@@ -31,11 +32,12 @@
 //! | | `urgent`, `arm_timers`, [`mod@sleep`] | when the Gs of events run before others; arming timers; sleeping | `timers`, `timeSleep` |
 //! | | `deadlock` | deadlock detection | `checkdead` |
 //! | | `machines`, `free_slots` | making Ms; reuse of dead Gs | `newm`, `gfget`, `gfput`, `malg` |
+//! | | `hooks`, `windows` | where the refinements are attached; where a panic would break an invariant | |
 //! | `refinements` | [`stop_the_world`], [`procs`] | stopping the world, changing the number of Ps | `stopTheWorld`, `procresize` |
 //! | | [`lock_os_thread`] | Gs locked to their Ms | `LockOSThread`, `startlockedm`, `stoplockedm` |
 //! | | `background` | the G that frees the memory of caches | `bgscavenge` |
-//! | | `sampling`, `tracing`, `trace_events`, `spans`, `call_stacks` | recording a sample of Gs; taking a trace; spans and marks of programs; call stacks for profiles | `runtime/trace` |
-//! | | `exchange_stacks`, `poison`, `windows` | reuse of stacks; for tests, a pattern on dead stacks; stretches in which a panic ends the program | |
+//! | | `sampling`, `tracing`, `spans` | recording a sample of Gs; taking a trace; spans and marks of programs | `runtime/trace` |
+//! | | `exchange_stacks`, `poison`, `windows` | reuse of stacks; for tests, a pattern on dead stacks; a panic where it would break an invariant ends the program | |
 //! | `lifecycle` | [`mod@spawn`], `new_goroutine`, `start_scheduler`, [`join`], `closure`, `finish`, [`mod@exit`], `children` | beginning and end of a G | `newproc`, `goexit` |
 //! | `library` | [`chan`], [`mod@select`] | channels; waiting for one of several channels | `hchan`, `chansend`, `chanrecv`, `selectgo` |
 //! | | [`sync`] | locks, semaphores, groups | package `sync`, `sema.go` |
@@ -60,6 +62,7 @@
 //! | feature | default | what it adds |
 //! |---|---|---|
 //! | `synctest` | yes | [`synctest`], bubbles. Without it nothing is in a bubble, and what the documentation says about bubbles does not apply |
+//! | `refinements` | yes | what is attached to the mechanisms of `engine`, at the hooks that `engine/hooks.rs` lists: [`lock_os_thread`], [`stop_the_world`], [`procs`], traces, spans, latencies, the background G, the reuse of stacks. Without it the textbook is left; `native` and `sim` run it |
 //! | `extras` | yes | the part of the library on which nothing else depends: [`coroutine`], [`future`]; `ErrorGroup`, `Pool`, `ReadMostlyRwLock` and `SingleFlight` in `sync`; `TryScope` in `scope` |
 //! | `std` | no | `native` and `sim` |
 //! | `control-words` | no | each switch keeps the floating-point control words, for programs with code of other languages that changes them |
@@ -72,6 +75,10 @@
 #![cfg(any(test, not(gmp_loom)))]
 #![no_std]
 #![deny(unsafe_code)]
+#![cfg_attr(
+    not(feature = "refinements"),
+    expect(dead_code, unreachable_pub, reason = "what only refinements use of the layers below them")
+)]
 
 extern crate alloc;
 #[cfg(any(feature = "std", test))]
@@ -98,6 +105,7 @@ mod readme {}
 #[doc = include_str!("porting.md")]
 pub mod porting {}
 mod record;
+#[cfg(feature = "refinements")]
 mod refinements;
 mod report;
 #[cfg(feature = "std")]
@@ -109,11 +117,13 @@ mod tests;
 
 #[doc = include_str!("record/trace.md")]
 pub mod trace {
+    #[cfg(feature = "refinements")]
     #[doc(inline)]
     pub use crate::__span as span;
     pub use crate::record::cpu_tracer::CpuTracer;
     pub use crate::record::trace::{Event, EventKind, PreemptReason, Track, TrackTrace};
     pub use crate::record::trace_memory as memory;
+    #[cfg(feature = "refinements")]
     pub use crate::refinements::spans::{Span, mark, span};
 }
 
@@ -129,5 +139,6 @@ pub use lifecycle::join::{JoinError, JoinHandle, Panic};
 pub use lifecycle::{exit, join, spawn};
 pub use record::counters::Counts;
 pub use record::latency;
+#[cfg(feature = "refinements")]
 pub use refinements::{lock_os_thread, procs, stop_the_world};
 pub use report::{debugger, schedtrace, snapshot, stack_overflow};

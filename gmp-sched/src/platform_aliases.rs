@@ -87,18 +87,6 @@ macro_rules! platform_aliases {
             $crate::yield_now::yield_now::<$platform>();
         }
 
-        /// Begins a part of the calling G's work that a trace shows. See [`trace::span`]($crate::trace::span).
-        #[inline]
-        pub fn span(name: &'static str) -> $crate::trace::Span<$platform> {
-            $crate::trace::span(name)
-        }
-
-        /// Records in a trace that the calling G has reached a point. See [`trace::mark`]($crate::trace::mark).
-        #[inline]
-        pub fn mark(name: &'static str) {
-            $crate::trace::mark::<$platform>(name);
-        }
-
         /// Ends the calling G. See [`exit::goexit`]($crate::exit::goexit).
         ///
         /// # Panics
@@ -206,59 +194,6 @@ macro_rules! platform_aliases {
             $crate::sleep::sleep_until::<$platform>(when);
         }
 
-        /// Sets the number of Ps, which is how many Gs can run at once; returns the previous number. See
-        /// [`procs::set_procs`]($crate::procs::set_procs).
-        ///
-        /// # Errors
-        ///
-        /// The number is out of range, or there is no thread or memory for another M.
-        ///
-        /// # Panics
-        ///
-        /// The caller is pinned or is not a G with a P.
-        #[track_caller]
-        pub fn set_procs(procs: usize) -> ::core::result::Result<usize, $crate::procs::ProcsError> {
-            $crate::procs::set_procs::<$platform>(procs)
-        }
-
-        /// Locks the calling G to its thread until the guard is dropped. See
-        /// [`lock_os_thread::lock_thread`]($crate::lock_os_thread::lock_thread).
-        ///
-        /// # Panics
-        ///
-        /// The caller is not a G with a P, or there is no thread that could take over the P of the caller's thread.
-        #[track_caller]
-        pub fn lock_thread() -> $crate::lock_os_thread::LockedThread<$platform> {
-            $crate::lock_os_thread::lock_thread()
-        }
-
-        /// Like [`lock_thread`], but returns an error if there is no thread. See
-        /// [`lock_os_thread::try_lock_thread`]($crate::lock_os_thread::try_lock_thread).
-        ///
-        /// # Errors
-        ///
-        /// There is no thread that could take over the P of the caller's thread.
-        ///
-        /// # Panics
-        ///
-        /// The caller is not a G with a P.
-        #[track_caller]
-        pub fn try_lock_thread()
-        -> ::core::result::Result<$crate::lock_os_thread::LockedThread<$platform>, $crate::platform::OutOfResources> {
-            $crate::lock_os_thread::try_lock_thread()
-        }
-
-        /// Stops all other Gs until the guard is dropped. See
-        /// [`stop_the_world::stop_the_world`]($crate::stop_the_world::stop_the_world).
-        ///
-        /// # Panics
-        ///
-        /// The caller is pinned or is not a G with a P.
-        #[track_caller]
-        pub fn stop_the_world() -> $crate::stop_the_world::WorldStopped<$platform> {
-            $crate::stop_the_world::stop_the_world($crate::stop_the_world::StopReason::Program)
-        }
-
         /// Blocks the calling G for `duration`. See [`sleep::sleep`]($crate::sleep::sleep).
         ///
         /// # Panics
@@ -270,6 +205,7 @@ macro_rules! platform_aliases {
         }
 
         $crate::extras_aliases!($platform);
+        $crate::refinements_aliases!($platform);
         $crate::synctest_aliases!($platform);
     };
 }
@@ -373,6 +309,87 @@ macro_rules! extras_aliases {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! extras_aliases {
+    ($platform:ty) => {};
+}
+
+/// The part of [`platform_aliases!`] for the feature `refinements`.
+#[cfg(feature = "refinements")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! refinements_aliases {
+    ($platform:ty) => {
+        /// Begins a part of the calling G's work that a trace shows. See [`trace::span`]($crate::trace::span).
+        #[inline]
+        pub fn span(name: &'static str) -> $crate::trace::Span<$platform> {
+            $crate::trace::span(name)
+        }
+
+        /// Records in a trace that the calling G has reached a point. See [`trace::mark`]($crate::trace::mark).
+        #[inline]
+        pub fn mark(name: &'static str) {
+            $crate::trace::mark::<$platform>(name);
+        }
+
+        /// Sets the number of Ps, which is how many Gs can run at once; returns the previous number. See
+        /// [`procs::set_procs`]($crate::procs::set_procs).
+        ///
+        /// # Errors
+        ///
+        /// The number is out of range, or there is no thread or memory for another M.
+        ///
+        /// # Panics
+        ///
+        /// The caller is pinned or is not a G with a P.
+        #[track_caller]
+        pub fn set_procs(procs: usize) -> ::core::result::Result<usize, $crate::procs::ProcsError> {
+            $crate::procs::set_procs::<$platform>(procs)
+        }
+
+        /// Locks the calling G to its thread until the guard is dropped. See
+        /// [`lock_os_thread::lock_thread`]($crate::lock_os_thread::lock_thread).
+        ///
+        /// # Panics
+        ///
+        /// The caller is not a G with a P, or there is no thread that could take over the P of the caller's thread.
+        #[track_caller]
+        pub fn lock_thread() -> $crate::lock_os_thread::LockedThread<$platform> {
+            $crate::lock_os_thread::lock_thread()
+        }
+
+        /// Like [`lock_thread`], but returns an error if there is no thread. See
+        /// [`lock_os_thread::try_lock_thread`]($crate::lock_os_thread::try_lock_thread).
+        ///
+        /// # Errors
+        ///
+        /// There is no thread that could take over the P of the caller's thread.
+        ///
+        /// # Panics
+        ///
+        /// The caller is not a G with a P.
+        #[track_caller]
+        pub fn try_lock_thread()
+        -> ::core::result::Result<$crate::lock_os_thread::LockedThread<$platform>, $crate::platform::OutOfResources> {
+            $crate::lock_os_thread::try_lock_thread()
+        }
+
+        /// Stops all other Gs until the guard is dropped. See
+        /// [`stop_the_world::stop_the_world`]($crate::stop_the_world::stop_the_world).
+        ///
+        /// # Panics
+        ///
+        /// The caller is pinned or is not a G with a P.
+        #[track_caller]
+        pub fn stop_the_world() -> $crate::stop_the_world::WorldStopped<$platform> {
+            $crate::stop_the_world::stop_the_world($crate::stop_the_world::StopReason::Program)
+        }
+    };
+}
+
+/// Declares nothing, because the feature `refinements` is off.
+#[cfg(not(feature = "refinements"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! refinements_aliases {
     ($platform:ty) => {};
 }
 

@@ -214,6 +214,7 @@ fn hogs_rotate_in_slices() {
     }
 }
 
+#[cfg(feature = "refinements")]
 #[test]
 fn tracing_does_not_change_the_order() {
     let order = |traced: bool| {

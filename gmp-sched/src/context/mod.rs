@@ -51,10 +51,12 @@ pub(crate) mod fibers;
 mod x86_64;
 #[cfg(all(gmp_tsan, feature = "std"))]
 pub use fibers::{resume, switch};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86_64::is_fresh;
 #[cfg(all(target_arch = "x86_64", feature = "std"))]
 pub(crate) use x86_64::switch_with_clear_registers;
-#[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{FIRST_FRAME, is_fresh, relocate};
+#[cfg(all(target_arch = "x86_64", feature = "refinements"))]
+pub(crate) use x86_64::{FIRST_FRAME, relocate};
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::{prepare, resume_without_control_words, switch_without_control_words};
 #[cfg(all(target_arch = "x86_64", target_feature = "sse"))]

@@ -59,12 +59,12 @@ use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::park_with;
 use crate::engine::preempt::before_wait;
 use crate::engine::sleep::now;
+use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::{Goroutine, WaitGeneration, WaitReason};
 use crate::entities::scheduler::Scheduler;
 pub use crate::entities::signal::Signal;
 use crate::entities::signal::{DELIVERED, EMPTY, PARKING, QUEUED, RAISED, TAG, WAITING};
 use crate::platform::{Pinned, Platform};
-use crate::refinements::windows::{At, Window};
 
 /// Returns the word of a signal that is in `state` during the wait with this generation.
 fn with_generation(state: u64, generation: WaitGeneration) -> u64 {
@@ -288,9 +288,7 @@ impl<Plat: Platform> Signal<Plat> {
         // nobody delivers the raise before the signal is on the list. So the field is that of the wait which is ended.
         let goroutine = self.goroutine.load(Ordering::Relaxed).expect("a G waits");
         let scheduler = goroutine.scheduler();
-        if scheduler.records_events() {
-            scheduler.note_raise(goroutine.id());
-        }
+        scheduler.note_raise(goroutine.id());
         let ready = &scheduler.signals.ready;
         loop {
             Plat::point(Site::DeviceSignal);

@@ -15,6 +15,7 @@
 //! After the G has been enqueued, an M is woken if a P is idle and no M spins (see `idle`). So the G does not wait
 //! while a P is idle.
 
+use crate::engine::hooks;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
@@ -23,7 +24,6 @@ use crate::entities::shared::Shared;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
-use crate::refinements::sampling;
 
 /// Makes a G that has just become runnable the next one of the current P, by putting it into `runnext`. If this M
 /// holds no P, the G goes to the global queue. The G belongs to this M's scheduler.
@@ -135,7 +135,7 @@ pub(crate) fn requeue_last<Plat: Platform>(processor: &'static Processor<Plat>, 
 /// locked, on the list of locked Gs.
 pub(crate) fn requeue_global<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     let (scheduler, processor) = (pinned.machine().scheduler(), pinned.processor());
-    sampling::runnable_again(processor, goroutine);
+    hooks::runnable_again(processor, goroutine);
     goroutine.set_status(Status::Runnable);
     {
         // The event is recorded under the lock, so that the events are in the order of the queue.
@@ -154,7 +154,7 @@ pub(crate) fn requeue_next<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'s
     }
     let machine = pinned.machine();
     let processor = machine.held_processor();
-    sampling::runnable_again(processor, goroutine);
+    hooks::runnable_again(processor, goroutine);
     goroutine.set_status(Status::Runnable);
     put_next(machine, processor, goroutine);
 }
@@ -166,7 +166,7 @@ pub(crate) fn requeue_urgent<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &
         return requeue_global(pinned, goroutine);
     }
     let processor = pinned.processor();
-    sampling::runnable_again(processor, goroutine);
+    hooks::runnable_again(processor, goroutine);
     goroutine.set_status(Status::Runnable);
     processor.put_urgent(goroutine);
 }

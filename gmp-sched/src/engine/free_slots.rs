@@ -7,6 +7,7 @@ use core::ops::Range;
 use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
 use crate::base::forever::make_forever;
+use crate::engine::hooks::{check_poison, poison};
 use crate::entities::free_list::BATCH;
 use crate::entities::goroutine::{Goroutine, StackSize};
 use crate::entities::machine::Machine;
@@ -14,7 +15,6 @@ use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
-use crate::refinements::poison::{check_poison, poison};
 
 /// Returns a slot with a stack of the standard size. Go: `gfget`.
 #[doc(alias = "gfget")]

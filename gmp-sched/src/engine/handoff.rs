@@ -6,6 +6,7 @@
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::base::points::Site;
+use crate::engine::hooks;
 use crate::engine::idle::Assignment;
 use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
@@ -64,7 +65,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         {
             let mut shared = self.shared.lock();
             if self.is_stopping() {
-                self.stop_processor(&mut shared, processor);
+                hooks::stop_processor(self, &mut shared, processor);
                 return;
             }
             if has_work || shared.has_work() {

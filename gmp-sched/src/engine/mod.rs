@@ -7,6 +7,8 @@ pub mod device_signals;
 pub(crate) mod enqueue;
 pub(crate) mod free_slots;
 pub(crate) mod handoff;
+#[cfg_attr(not(feature = "refinements"), path = "no_hooks.rs")]
+pub(crate) mod hooks;
 pub mod idle;
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "adopts the pin that a handler raises, and its contracts")]
@@ -29,4 +31,5 @@ pub mod sysmon;
 pub(crate) mod take_global;
 pub(crate) mod timekeeper;
 pub(crate) mod urgent;
+pub(crate) mod windows;
 pub mod yield_now;

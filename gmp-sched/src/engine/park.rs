@@ -31,6 +31,8 @@
 
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::enqueue::enqueue_next_on;
+use crate::engine::hooks;
+use crate::engine::windows::{At, Window};
 #[cfg(not(gmp_loom))]
 use crate::engine::{pick::pick_next, switch::leave};
 use crate::entities::bubble::BubblePointer;
@@ -42,11 +44,6 @@ use crate::entities::wait_reason::WaitFor;
 use crate::platform::{Pinned, Platform};
 #[cfg(not(gmp_loom))]
 use crate::record::trace::EventKind;
-#[cfg(not(gmp_loom))]
-use crate::refinements::exchange_stacks::reuse_stack;
-use crate::refinements::lock_os_thread::ready_locked;
-use crate::refinements::sampling;
-use crate::refinements::windows::{At, Window};
 
 /// Parks the calling G. Go: `gopark`.
 ///
@@ -136,11 +133,11 @@ pub(crate) fn park_with<'a, Plat: Platform>(
     #[cfg(not(gmp_loom))]
     {
         let next = pick_next(&pinned, processor);
-        if next.is_none() || sampling::is_exact(processor) {
+        if next.is_none() || processor.records_every_leave() {
             processor.tracer.note::<Plat>(EventKind::Park, Some(me.id()), me.wait_reason() as u64);
         }
         if let Some(next) = next {
-            reuse_stack(processor, next);
+            hooks::reuse_stack(processor, next);
         }
         window.close();
         leave(pinned, machine, me, next, commit)
@@ -263,14 +260,8 @@ fn end_wait_slow_path<Plat: Platform>(
     if goroutine.is_waiting_in_bubble() {
         goroutine.bubble().expect("it says that it waits in one").unblocked();
     }
-    if goroutine.is_waiting_sampled() {
-        match here.and_then(|machine| machine.processor().map(|processor| (machine, processor))) {
-            Some((machine, processor)) => sampling::readied(machine, processor, goroutine),
-            None => sampling::readied_outside(here, goroutine),
-        }
-    }
-    if goroutine.is_waiting_locked() {
-        ready_locked(here, goroutine);
+    hooks::readied(here, goroutine);
+    if hooks::ready_elsewhere(here, goroutine) {
         return None;
     }
     if here.is_none() {

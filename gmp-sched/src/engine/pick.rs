@@ -43,6 +43,7 @@
 use crate::base::atomic::Ordering;
 use crate::base::run_queue::Slice;
 use crate::engine::enqueue::put_last;
+use crate::engine::hooks;
 use crate::engine::slice::{begin_next_slice, end_inherited_slice};
 use crate::engine::steal::{steal, steal_at_once, steal_urgent};
 use crate::engine::take_global::{check_global_queue, take_global_batch};
@@ -53,7 +54,6 @@ use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
-use crate::refinements::background::take_background;
 
 /// Returns a G to run; blocks the M until there is one. Called on g0.
 #[doc(alias = "findRunnable")]
@@ -72,7 +72,7 @@ pub(crate) fn find_runnable<Plat: Platform>(
         // checks is kept.
         let is_check_due = processor.begin_slow_pick();
         if scheduler.is_stopping() {
-            machine.stop_for_world();
+            hooks::stop_for_world(machine);
             continue;
         }
         let urgent = next_urgent(pinned, machine, processor);
@@ -86,16 +86,15 @@ pub(crate) fn find_runnable<Plat: Platform>(
             .or_else(|| processor.pop_local())
             .or_else(|| take_global_batch(scheduler, processor))
             .or_else(|| try_start_spinning(scheduler, machine, processor).then(|| steal(pinned, processor)).flatten())
-            .or_else(|| take_background(pinned, machine, processor));
+            .or_else(|| hooks::take_background(pinned, machine, processor));
         let Some(goroutine) = found else {
             machine.go_idle(pinned);
             continue;
         };
         stop_spinning(machine);
-        if !goroutine.is_locked() {
+        if !hooks::start_elsewhere(machine, goroutine) {
             return goroutine;
         }
-        machine.start_locked(goroutine);
     }
 }
 

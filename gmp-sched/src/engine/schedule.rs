@@ -1,5 +1,6 @@
 //! The g0 loop of an M. [`pick`](crate::engine::pick) chooses the Gs that it runs.
 
+use crate::engine::hooks;
 use crate::engine::pick::find_runnable;
 use crate::engine::switch::execute;
 use crate::entities::machine::NewMachine;
@@ -16,13 +17,7 @@ impl<Plat: Platform> NewMachine<Plat> {
         let machine = self.machine();
         let mut pinned = Pinned::assume();
         loop {
-            let next = match machine.locked_goroutine() {
-                None => find_runnable(&pinned, machine),
-                Some(locked) => {
-                    machine.wait_for_locked(&pinned, locked);
-                    locked
-                }
-            };
+            let next = hooks::wait_for_locked(&pinned, machine).unwrap_or_else(|| find_runnable(&pinned, machine));
             pinned = execute(pinned, next);
         }
     }

@@ -10,12 +10,12 @@ use core::hint::cold_path;
 use core::mem::{self, ManuallyDrop};
 
 use crate::context::{self, SavedContext, Transfer, Word};
+use crate::engine::hooks;
+use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
-use crate::refinements::exchange_stacks::reuse_stack;
-use crate::refinements::windows::{At, Window};
 
 /// The function that the far side calls. It moves the commit out of the register in which the switch has passed it, or
 /// off the stack of `goroutine`, which has been left. Then it calls the commit. It takes over the pin of the code that
@@ -176,7 +176,7 @@ pub(crate) fn leave_forever<Plat: Platform, F: FnOnce(&Pinned<Plat>, &'static Go
 #[doc(alias = "gogo")]
 pub(crate) fn execute<Plat: Platform>(pinned: Pinned<Plat>, next: &'static Goroutine<Plat>) -> Pinned<Plat> {
     let machine = pinned.machine();
-    reuse_stack(machine.held_processor(), next);
+    hooks::reuse_stack(machine.held_processor(), next);
     let to = set_running(machine, next, Some(next));
     arrive(switch(pinned, &machine.g0, to, pack(next, &ManuallyDrop::new(|_: &Pinned<Plat>, _| ()))))
 }

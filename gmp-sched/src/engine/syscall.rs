@@ -40,16 +40,17 @@ use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
 use crate::base::points::Site;
 use crate::engine::current::CurrentGoroutine;
+use crate::engine::hooks;
 use crate::engine::preempt::{give_way, gives_way_to_others};
 use crate::engine::switch::leave;
 use crate::engine::syscall_return::{has_to_stop, requeue_to_displace, requeue_without_processor, take_processor_back};
+use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
-use crate::refinements::windows::{At, Window};
 
 /// Runs `call`, which may keep this M busy for a while, as a system call. Go: `entersyscall`, `exitsyscall`.
 ///
@@ -221,7 +222,7 @@ impl<Plat: Platform> Syscall<Plat> {
 #[cold]
 #[inline(never)]
 fn stay_on<Plat: Platform>(machine: &'static Machine<Plat>) {
-    if machine.lock_current().is_err() {
+    if hooks::stay_on(machine).is_err() {
         let why =
             "a section that forbids waits is open at the end of a system call, and there is no thread to take over";
         Plat::fatal(machine.scheduler(), format_args!("{why}"));

@@ -6,6 +6,7 @@
 use crate::base::atomic::{Ordering, fence};
 use crate::base::instant::Instant;
 use crate::base::points::Site;
+use crate::engine::hooks;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
@@ -14,7 +15,6 @@ use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
-use crate::refinements::sampling;
 
 /// Called when `machine`, the calling M, returns from a system call. Takes the old P back if no other M took it, or
 /// else an idle P. Returns `None` if the M got no P, in which case it must not continue `me`. Go: `exitsyscallTryGetP`.
@@ -76,7 +76,7 @@ pub(crate) fn requeue<Plat: Platform>(
 ) {
     let machine = pinned.machine();
     let scheduler = machine.scheduler();
-    sampling::returned(machine, goroutine);
+    hooks::returned(machine, goroutine);
     goroutine.set_status(Status::Runnable);
     Plat::point_before_lock(Site::Syscall);
     let displaced = {

@@ -36,13 +36,13 @@ use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::engine::enqueue::put_next_last;
 use crate::engine::park::make_runnable;
+use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
-use crate::refinements::windows::{At, Window};
 
 /// How long a P runs urgent Gs one after the other while other Gs wait.
 pub(crate) const URGENT_TIME: Duration = Duration::from_micros(100);

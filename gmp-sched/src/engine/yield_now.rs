@@ -3,12 +3,12 @@
 use crate::base::atomic::Ordering;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::enqueue::{requeue_global, requeue_last};
+use crate::engine::hooks;
 use crate::engine::pick::{has_nothing_else, pick_next, take_from_others};
 use crate::engine::switch::leave;
 use crate::entities::goroutine::Goroutine;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
-use crate::refinements::sampling;
 
 /// Lets other Gs run first. Go: `runtime.Gosched`.
 ///
@@ -34,12 +34,12 @@ pub fn yield_now<Plat: Platform>() {
     if scheduler.global_length.load(Ordering::Relaxed) == 0
         && let Some(next) = pick_next(&pinned, processor)
     {
-        if sampling::is_exact(processor) {
+        if processor.records_every_leave() {
             processor.tracer.note::<Plat>(EventKind::Yield, Some(me.id()), 0);
         }
         let requeue = move |_: &Pinned<Plat>, me: &'static Goroutine<Plat>| {
-            if sampling::is_exact(processor) {
-                sampling::runnable_again(processor, me);
+            if processor.records_every_leave() {
+                hooks::runnable_again(processor, me);
             }
             requeue_last(processor, me);
         };
@@ -71,7 +71,7 @@ fn yield_to_g0<Plat: Platform>(pinned: Pinned<Plat>) {
         if scheduler.global_length.load(Ordering::Relaxed) != 0 || me.is_locked() {
             requeue_global(pinned, me);
         } else {
-            sampling::runnable_again(processor, me);
+            hooks::runnable_again(processor, me);
             requeue_last(processor, me);
         }
     };

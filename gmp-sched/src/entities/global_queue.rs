@@ -165,4 +165,11 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.publish_global_length(shared);
         Some(goroutine)
     }
+
+    /// Takes the first runnable locked G, if there is one.
+    pub(crate) fn take_locked(&self, shared: &mut Shared<Plat>) -> Option<&'static Goroutine<Plat>> {
+        let goroutine = shared.locked.pop_front()?;
+        self.publish_global_length(shared);
+        Some(goroutine)
+    }
 }

@@ -15,6 +15,7 @@ use crate::entities::locked::Locked;
 use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
+use crate::entities::shared::Shared;
 use crate::entities::status::{ParkedStatus, Status};
 use crate::platform::Platform;
 
@@ -172,6 +173,13 @@ impl<Plat: Platform> Machine<Plat> {
         self.processor.load(Ordering::Relaxed)
     }
 
+    /// The G that is locked to this M, so that this G runs on no other M; `None` if there is no such G.
+    #[must_use]
+    #[inline(always)]
+    pub fn locked_goroutine(&self) -> Option<&'static Goroutine<Plat>> {
+        if cfg!(feature = "refinements") { self.locked.goroutine.load(Ordering::Relaxed) } else { None }
+    }
+
     /// The P in whose slice the G of this M runs. Normally this is the P that this M holds. During a system call it is
     /// the P that this M has left, if no other M has taken that P since. The answer may be outdated.
     pub(crate) fn processor_of_slice(&self) -> Option<&'static Processor<Plat>> {
@@ -238,6 +246,22 @@ impl<Plat: Platform> Machine<Plat> {
     #[inline(always)]
     pub(crate) fn set_processor(&self, processor: Option<&'static Processor<Plat>>) {
         self.processor.store(processor, Ordering::Relaxed);
+    }
+
+    /// Makes this M the holder of `processor`.
+    pub(crate) fn hold(&self, processor: &'static Processor<Plat>) {
+        self.set_processor(Some(processor));
+        if self.locked_goroutine().is_some() {
+            processor.request_slow_pick();
+        }
+    }
+
+    /// Counts this M as idle until it is assigned a P. Does nothing if the M has already been assigned one.
+    pub(crate) fn begin_to_wait(&self, shared: &mut Shared<Plat>) {
+        if self.assigned_processor.load(Ordering::Relaxed).is_none() && !self.locked.waits.swap(true, Ordering::Relaxed)
+        {
+            shared.idle_locked += 1;
+        }
     }
 
     /// Whether this M has no thread, or its thread is about to end. When a retired M gets a new thread, that thread

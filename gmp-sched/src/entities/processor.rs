@@ -239,6 +239,12 @@ impl<Plat: Platform> Processor<Plat> {
         self.slow_pick_tick.store(self.tick(), Ordering::Relaxed);
     }
 
+    /// Whether a fast path on this P has to record how a G leaves. Costs nothing on platforms without exact traces.
+    #[inline(always)]
+    pub(crate) fn records_every_leave(&self) -> bool {
+        Plat::EXACT_TRACES && self.sampler.is_exact()
+    }
+
     /// Whether this is the only P in use, so that its holder need not wake another M to share work. Each P has a copy
     /// of this flag, because the flag is faster to read than the number of Ps. It saves two to three instructions per
     /// enqueued G, and the locked instructions of [`RunQueue::pop`].

@@ -93,6 +93,9 @@ impl Sampler {
     /// Always inlined, because a call would force every yield to save registers.
     #[inline(always)]
     pub(crate) fn advance(&self) {
+        if cfg!(not(feature = "refinements")) {
+            return;
+        }
         let next =
             if self.samples_all() || !self.samples_next() { self.parked_status().sampled() } else { self.unsampled() };
         self.set_parked_status(next);

@@ -205,6 +205,19 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.processors.len()
     }
 
+    /// Whether Ms have to release their Ps. Go: `gcwaiting`.
+    #[doc(alias = "gcwaiting")]
+    #[inline(always)]
+    pub(crate) fn is_stopping(&self) -> bool {
+        cfg!(feature = "refinements") && self.world.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Whether the world is stopped. Callable from interrupts.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.world.stopped.load(Ordering::Relaxed)
+    }
+
     /// Whether there is a P whose M is in a system call. sysmon has to check such a P. Callable from interrupts.
     #[must_use]
     pub fn is_any_in_syscall(&'static self) -> bool {

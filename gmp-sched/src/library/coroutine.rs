@@ -33,6 +33,7 @@ use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::{park_with, ready_pinned};
 use crate::engine::pick::may_skip_pick;
 use crate::engine::switch::leave;
+use crate::engine::windows::{At, Window};
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{Goroutine, WaitLocation, WaitReason};
 use crate::entities::machine::Machine;
@@ -44,7 +45,6 @@ use crate::lifecycle::join::{JoinHandle, forget_waiter};
 use crate::lifecycle::new_goroutine::{prepare, start_next};
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
-use crate::refinements::windows::{At, Window};
 
 /// The state that the two sides share. The lock is never contended, because one of the two sides is always parked.
 pub(crate) struct Shared<T, Plat: Platform> {

@@ -4,9 +4,11 @@
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::enqueue::put_next;
 use crate::engine::free_slots;
+use crate::engine::hooks;
 use crate::engine::park::{make_runnable_by, ready_pinned};
 use crate::engine::pick::{pick_next, would_pick_readied};
 use crate::engine::switch::leave_forever;
+use crate::engine::windows::{At, Window};
 use crate::entities::bubble::BubblePointer;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::status::Status;
@@ -14,9 +16,6 @@ use crate::lifecycle::children::Children;
 use crate::lifecycle::join::{Finished, finished, left, switches_to_joiner};
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
-use crate::refinements::exchange_stacks::pass_stack_on;
-use crate::refinements::sampling;
-use crate::refinements::windows::{At, Window};
 
 /// Whether the next G may take over the stack of a G that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,14 +103,14 @@ pub(crate) fn end<Plat: Platform>(
         leave_bubble(&pinned, me, bubble);
     }
     let next = pick_next(&pinned, processor);
-    if next.is_none() || sampling::is_exact(processor) {
+    if next.is_none() || processor.records_every_leave() {
         processor.tracer.note::<Plat>(EventKind::End, Some(me.id()), 0);
     }
     match next {
-        Some(next) if stack == StackUse::Free => pass_stack_on(me, next),
+        Some(next) if stack == StackUse::Free => hooks::pass_stack_on(me, next),
         Some(_) => {}
         // A locked G always leaves for g0.
-        None => machine.unlock(),
+        None => hooks::unlock(machine),
     }
     window.close();
     leave_forever(pinned, machine, me, next, commit)
@@ -123,7 +122,7 @@ fn end_and_switch_to_joiner<Plat: Platform>(caller: CurrentGoroutine<Plat>, join
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
     let window = Window::<Plat>::open(At::End);
     processor.counters.finished.add(1);
-    if sampling::is_exact(processor) {
+    if processor.records_every_leave() {
         processor.tracer.note::<Plat>(EventKind::End, Some(me.id()), 0);
     }
     switches_to_joiner(me);

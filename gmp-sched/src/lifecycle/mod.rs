@@ -8,4 +8,6 @@ pub(crate) mod finish;
 pub mod join;
 pub(crate) mod new_goroutine;
 pub mod spawn;
+#[cfg(feature = "refinements")]
+mod start_background;
 pub(crate) mod start_scheduler;

@@ -5,6 +5,7 @@ use crate::base::error::OutOfResources;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::enqueue::{enqueue_next, put_next};
 use crate::engine::free_slots;
+use crate::engine::hooks;
 use crate::entities::bubble::BubblePointer;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
@@ -14,7 +15,6 @@ use crate::lifecycle::children::Children;
 use crate::lifecycle::closure::{self, NoScope, StackEnd};
 use crate::lifecycle::join::{ATTACHED, JoinHandle};
 use crate::platform::{Pinned, Platform};
-use crate::refinements::sampling;
 
 /// The size in bytes of the smallest stack that a G may have: room for the largest closure or result, and for the
 /// scheduler.
@@ -69,9 +69,7 @@ fn make_runnable<Plat: Platform>(
     }
     goroutine.set_status(Status::Runnable);
     processor.counters.spawned.add(1);
-    if processor.sampler.samples_next() {
-        sampling::spawned(machine, processor, goroutine);
-    }
+    hooks::spawned(machine, processor, goroutine);
     put_next(machine, processor, goroutine);
 }
 
@@ -144,15 +142,13 @@ pub(crate) fn start_prepared<Plat: Platform>(
     let here = pinned.try_machine().filter(|machine| machine.is_of_scheduler_of(goroutine));
     let Some((machine, processor)) = here.and_then(|machine| Some((machine, machine.processor()?))) else {
         goroutine.scheduler().started_without_processor.fetch_add(1, Ordering::Relaxed);
-        sampling::spawned_outside(here, goroutine);
+        hooks::spawned_outside(here, goroutine);
         goroutine.scheduler().inject_from_outside(goroutine);
         return None;
     };
     goroutine.set_status(Status::Runnable);
     processor.counters.spawned.add(1);
-    if processor.sampler.samples_next() {
-        sampling::spawned(machine, processor, goroutine);
-    }
+    hooks::spawned(machine, processor, goroutine);
     Some(goroutine)
 }
 

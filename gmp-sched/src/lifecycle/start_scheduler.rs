@@ -3,18 +3,14 @@
 use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
 use crate::base::id::GoroutineId;
-use crate::engine::current::CurrentGoroutine;
 use crate::engine::free_slots;
-use crate::engine::park::park_with;
-use crate::entities::goroutine::{Goroutine, WaitReason};
+use crate::engine::hooks;
+use crate::entities::goroutine::Goroutine;
 use crate::entities::scheduler::Scheduler;
-use crate::entities::status::Status;
 use crate::lifecycle::closure::{self, NoScope, StackEnd};
 use crate::lifecycle::join::{ATTACHED, JoinHandle};
 use crate::lifecycle::new_goroutine::SMALLEST_STACK;
-use crate::platform::{Pinned, Platform, Scavenged};
-use crate::refinements::background::Left;
-use crate::refinements::sampling;
+use crate::platform::Platform;
 
 impl<Plat: Platform> Scheduler<Plat> {
     /// Makes one M for each P, and puts the main G, which runs `main` and has number 1, on the global queue. Does not
@@ -57,8 +53,9 @@ impl<Plat: Platform> Scheduler<Plat> {
         for _ in 0..self.procs() {
             self.add_machine()?;
         }
+        #[cfg(feature = "refinements")]
         if let Some(scavenge) = Plat::scavenger() {
-            start_background(self, scavenge)?;
+            crate::lifecycle::start_background::start_background(self, scavenge)?;
         }
         let goroutine = free_slots::take_with_stack(self, bytes.max(SMALLEST_STACK))?;
         inject_new(self, goroutine, GoroutineId::MAIN, main);
@@ -73,7 +70,7 @@ where
     Plat: Platform,
     F: FnOnce() + Send + 'static,
 {
-    let free = scheduler.free.lock().pop_with_stack().inspect(|free| crate::refinements::poison::check_poison(*free));
+    let free = scheduler.free.lock().pop_with_stack().inspect(|free| hooks::check_poison(*free));
     let goroutine = free.map_or_else(|| free_slots::take_with_stack(scheduler, Plat::STACK_SIZE), Ok)?;
     goroutine.set_name(None);
     inject_new(scheduler, goroutine, GoroutineId(scheduler.take_goroutine_ids()), body);
@@ -92,12 +89,12 @@ fn inject_new<Plat, F>(
     F: FnOnce() + Send + 'static,
 {
     install_detached(goroutine, id, body);
-    sampling::spawned_outside(None, goroutine);
+    hooks::spawned_outside(None, goroutine);
     scheduler.inject_from_outside(goroutine);
 }
 
 /// Turns a slot that the caller owns into a detached G, which the caller must make runnable or park.
-fn install_detached<Plat, F>(goroutine: &'static Goroutine<Plat>, id: GoroutineId, body: F)
+pub(crate) fn install_detached<Plat, F>(goroutine: &'static Goroutine<Plat>, id: GoroutineId, body: F)
 where
     Plat: Platform,
     F: FnOnce() + Send + 'static,
@@ -106,30 +103,4 @@ where
     goroutine.completion.store(ATTACHED, Ordering::Relaxed);
     goroutine.begin(id, None);
     JoinHandle::<(), Plat>::new(goroutine).detach();
-}
-
-/// Makes the background G of a scheduler. The G first runs when there is memory to give back: see
-/// [`background`](crate::refinements::background).
-fn start_background<Plat: Platform>(
-    scheduler: &'static Scheduler<Plat>,
-    scavenge: fn() -> Scavenged,
-) -> Result<(), OutOfResources> {
-    let goroutine = free_slots::take_with_stack(scheduler, Plat::STACK_SIZE)?;
-    goroutine.set_name(Some("runtime.bgscavenge"));
-    let body = move || {
-        loop {
-            let left = scheduler.scavenge(scavenge);
-            // The commit owns what it uses, because another M may run this G as soon as the G counts as parked.
-            let commit = move |_: &Pinned<Plat>, _| {
-                scheduler.background_parks(left);
-                true
-            };
-            drop(park_with(CurrentGoroutine::new(), WaitReason::ScavengeWait, commit));
-        }
-    };
-    install_detached(goroutine, GoroutineId::BACKGROUND, body);
-    goroutine.set_status(Status::Idle);
-    scheduler.background.goroutine.store(Some(goroutine), Ordering::Release);
-    scheduler.background_parks(Left::Nothing);
-    Ok(())
 }

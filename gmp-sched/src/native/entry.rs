@@ -5,7 +5,7 @@ use std::panic;
 use std::sync::mpsc;
 use std::thread;
 
-use super::{BodyEnds, Native, alive, blocked, exception, overflow, panic_hook, pool, schedtrace, stack, trace_file};
+use super::{BodyEnds, Native, alive, blocked, exception, overflow, panic_hook, pool, schedtrace, stack};
 use crate::engine::sysmon::Sysmon;
 use crate::entities::scheduler::Scheduler;
 use crate::lifecycle::closure::__rust_begin_short_backtrace;
@@ -132,7 +132,8 @@ impl Threads {
         alive::enter(scheduler);
         let (result_sender, result) = mpsc::channel();
         let main = move || {
-            trace_file::start_as_requested(scheduler);
+            #[cfg(feature = "refinements")]
+            super::trace_file::start_as_requested(scheduler);
             let outcome = panic::catch_unwind(AssertUnwindSafe(|| __rust_begin_short_backtrace(|| main(scheduler))));
             if let Err(payload) = &outcome
                 && payload.is::<BodyEnds>()

@@ -139,6 +139,7 @@ mod sections;
 mod settings;
 mod short_backtrace;
 pub(crate) mod stack;
+#[cfg(feature = "refinements")]
 mod trace_file;
 mod unwinding;
 
@@ -171,12 +172,14 @@ pub use __native_select as select;
 
 /// Begins a span of the calling G that lasts to the end of the enclosing block. The description is at
 /// [`trace::span!`](crate::trace::span!).
+#[cfg(feature = "refinements")]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __native_span {
     ($($arguments:tt)*) => { $crate::trace::span! { on $crate::native::Native; $($arguments)* } };
 }
 
+#[cfg(feature = "refinements")]
 #[doc(inline)]
 pub use __native_span as span;
 
@@ -202,8 +205,10 @@ pub mod prelude {
     pub use super::{
         Barrier, Builder, Chan, Condvar, Context, JoinHandle, Lazy, Mutex, MutexGuard, Once, OnceCell, Receiver,
         RwLock, Semaphore, Sender, Ticker, Timer, WaitGroup, after, after_func, blocking, channel, go, goexit, now,
-        num_cpu, num_goroutine, procs, scope, select, set_procs, sleep, span, syscall, yield_now,
+        num_cpu, num_goroutine, procs, scope, select, sleep, syscall, yield_now,
     };
+    #[cfg(feature = "refinements")]
+    pub use super::{set_procs, span};
     pub use crate::base::instant::Instant;
 }
 

@@ -8,6 +8,7 @@
 use std::thread;
 
 use super::Native;
+use crate::engine::hooks;
 use crate::platform::{Pinned, Platform};
 
 /// Called if a G may be about to leave a thread that unwinds. The first call by an unwinding G locks the G to its
@@ -20,7 +21,7 @@ pub(super) fn stay_on_thread() {
     if machine.current_goroutine().is_none() {
         return;
     }
-    if machine.lock_to_unwind().is_err() {
+    if hooks::stay_to_unwind(machine).is_err() {
         // No error can be returned here. Without another thread that takes over the P, the other Gs would hang. So the
         // process ends.
         Native::fatal(machine.scheduler(), format_args!("no thread to take over from a G that waits while it unwinds"));
@@ -35,7 +36,7 @@ pub(super) fn ended() {
     if !thread::panicking() {
         let pinned = Pinned::<Native>::of_scheduler();
         if let Some(machine) = pinned.try_machine() {
-            machine.unlock_after_unwinding();
+            hooks::unlock_after_unwinding(machine);
         }
     }
 }

@@ -20,8 +20,6 @@
 //! The G has number 2 and the name `runtime.bgscavenge`. As in Go, it does not count as a G of the program:
 //! [`num_goroutine`](Scheduler::num_goroutine) and the check for a deadlock ignore it.
 
-use core::time::Duration;
-
 use crate::base::atomic::{Ordering, fence};
 use crate::base::instant::Instant;
 use crate::base::points::Site;
@@ -34,10 +32,6 @@ use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform, Scavenged};
 use crate::refinements::sampling;
 
-/// How long after the first growth the background G is due. The growth of a second is given back at once, so a program
-/// that takes and frees memory all the time pays for one pass in a second.
-const DELAY: Duration = Duration::from_secs(1);
-
 /// Whether a background G that parks has left work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
@@ -48,33 +42,6 @@ pub(crate) enum Left {
 }
 
 impl<Plat: Platform> Scheduler<Plat> {
-    /// Notes that memory was taken, or was put into a cache. The [scavenger](Platform::scavenger) runs a second later,
-    /// when a P has nothing else to do. Callable from anywhere. Costs one comparison if growth was noted before.
-    #[inline]
-    pub fn note_growth(&self) {
-        let due = &self.background.due;
-        let never = Instant::NEVER.as_nanos();
-        if Plat::scavenger().is_some() && due.load(Ordering::Relaxed) == never {
-            let later = (Plat::now() + DELAY).as_nanos();
-            // If this fails, another caller has noted growth. Ordering: Relaxed, because the word publishes nothing.
-            let _ = due.compare_exchange(never, later, Ordering::Relaxed, Ordering::Relaxed);
-        }
-    }
-
-    /// Returns when the background G is to run. Returns [`Instant::NEVER`] if it runs, or if there is nothing to do.
-    pub(crate) fn background_due(&self) -> Instant {
-        if Plat::scavenger().is_none() || !self.background.is_parked.load(Ordering::Relaxed) {
-            return Instant::NEVER;
-        }
-        Instant::from_nanos(self.background.due.load(Ordering::Relaxed))
-    }
-
-    /// Whether a P that has nothing else to do is to run the background G.
-    pub(crate) fn is_background_due(&self) -> bool {
-        let due = self.background_due();
-        due != Instant::NEVER && due <= Plat::now()
-    }
-
     /// The work of the background G from when an M has taken it until it parks. Calls `scavenge` until nothing is left,
     /// or until there is other work. Returns what is left.
     pub(crate) fn scavenge(&'static self, scavenge: fn() -> Scavenged) -> Left {
@@ -139,8 +106,6 @@ pub(crate) fn take_background<Plat: Platform>(
     }
     // The G runs for the first time. It is not counted as spawned.
     goroutine.set_status(Status::Runnable);
-    if processor.sampler.samples_next() {
-        sampling::spawned(machine, processor, goroutine);
-    }
+    sampling::spawned(machine, processor, goroutine);
     Some(goroutine)
 }

@@ -26,7 +26,6 @@ use crate::engine::urgent::await_next;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::{EndedMachine, Machine};
 use crate::entities::processor::Processor;
-use crate::entities::scheduler::Scheduler;
 use crate::entities::shared::Shared;
 use crate::entities::status::Status;
 use crate::platform::{Parking, Pinned, Platform};
@@ -110,13 +109,6 @@ impl<Plat: Platform> Drop for LockedThread<Plat> {
 
 /// Functions that do not switch. Most of them are called by the locked G itself, on its own stack.
 impl<Plat: Platform> Machine<Plat> {
-    /// The G that is locked to this M, so that this G runs on no other M; `None` if there is no such G.
-    #[must_use]
-    #[inline(always)]
-    pub fn locked_goroutine(&self) -> Option<&'static Goroutine<Plat>> {
-        self.locked.goroutine.load(Ordering::Relaxed)
-    }
-
     /// Locks the calling G, which is pinned, to this M. If the G is already locked, only counts one more lock. The M
     /// holds a P, or its G is at the end of a system call.
     pub(crate) fn lock_current(&'static self) -> Result<(), OutOfResources> {
@@ -144,29 +136,9 @@ impl<Plat: Platform> Machine<Plat> {
         }
     }
 
-    /// Locks the calling G, which unwinds and is pinned, to this M until its closure has ended. The standard library
-    /// counts the panics in progress per thread. So until then no other G may run on this thread, and this G may run on
-    /// no other thread.
-    #[cfg(feature = "std")]
-    pub(crate) fn lock_to_unwind(&'static self) -> Result<(), OutOfResources> {
-        if self.locked_goroutine().is_none() {
-            self.lock_current()?;
-            self.locked.unwinds.store(true, Ordering::Relaxed);
-        }
-        Ok(())
-    }
-
-    /// Ends [`lock_to_unwind`](Self::lock_to_unwind) for the calling G, which is pinned and no longer unwinds.
-    #[cfg(feature = "std")]
-    pub(crate) fn unlock_after_unwinding(&'static self) {
-        if self.locked.unwinds.swap(false, Ordering::Relaxed) {
-            self.unlock_current();
-        }
-    }
-
     /// Unlocks the G that is locked to this M, if there is one, so that the M runs other Gs again. Called by that G, at
     /// the latest when it ends.
-    pub(crate) fn unlock(&'static self) {
+    fn unlock(&'static self) {
         let Some(goroutine) = self.locked_goroutine() else { return };
         goroutine.set_locked_machine(None);
         self.locked.goroutine.store(None, Ordering::Relaxed);
@@ -183,14 +155,61 @@ impl<Plat: Platform> Machine<Plat> {
             None => self.scheduler().note_outside(kind, goroutine, number),
         }
     }
+}
 
-    /// Makes this M the holder of `processor`.
-    pub(crate) fn hold(&self, processor: &'static Processor<Plat>) {
-        self.set_processor(Some(processor));
-        if self.locked_goroutine().is_some() {
-            processor.request_slow_pick();
-        }
+/// If a G is locked to `machine`, waits until the M may run that G, and returns the G. Called on g0.
+#[inline(always)]
+pub(crate) fn wait_for_locked<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    machine: &'static Machine<Plat>,
+) -> Option<&'static Goroutine<Plat>> {
+    let locked = machine.locked_goroutine()?;
+    machine.wait_for_locked(pinned, locked);
+    Some(locked)
+}
+
+/// If `goroutine`, which `machine` has picked, is locked to another M, lets that M run the G and returns `true`.
+#[inline(always)]
+pub(crate) fn start_elsewhere<Plat: Platform>(
+    machine: &'static Machine<Plat>,
+    goroutine: &'static Goroutine<Plat>,
+) -> bool {
+    let is_locked = goroutine.is_locked();
+    if is_locked {
+        machine.start_locked(goroutine);
     }
+    is_locked
+}
+
+/// Locks the calling G, which is at the end of a system call, to `machine` until the G ends.
+pub(crate) fn stay_on<Plat: Platform>(machine: &'static Machine<Plat>) -> Result<(), OutOfResources> {
+    machine.lock_current()
+}
+
+/// Locks the calling G, which unwinds and is pinned, to `machine` until its closure has ended. The standard library counts
+/// the panics in progress per thread. So until then no other G may run on this thread, and this G may run on no other
+/// thread.
+#[cfg(feature = "std")]
+pub(crate) fn stay_to_unwind<Plat: Platform>(machine: &'static Machine<Plat>) -> Result<(), OutOfResources> {
+    if machine.locked_goroutine().is_none() {
+        machine.lock_current()?;
+        machine.locked.unwinds.store(true, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Ends [`stay_to_unwind`] for the calling G, which is pinned and no longer unwinds.
+#[cfg(feature = "std")]
+pub(crate) fn unlock_after_unwinding<Plat: Platform>(machine: &'static Machine<Plat>) {
+    if machine.locked.unwinds.swap(false, Ordering::Relaxed) {
+        machine.unlock_current();
+    }
+}
+
+/// Called when the calling G ends: unlocks it from its M, if it is locked.
+#[inline(always)]
+pub(crate) fn unlock<Plat: Platform>(machine: &'static Machine<Plat>) {
+    machine.unlock();
 }
 
 /// Functions that the M calls, on g0.
@@ -246,14 +265,6 @@ impl<Plat: Platform> Machine<Plat> {
         is_next
     }
 
-    /// Counts this M as idle until it is assigned a P. Does nothing if the M has already been assigned one.
-    pub(crate) fn begin_to_wait(&self, shared: &mut Shared<Plat>) {
-        if self.assigned_processor.load(Ordering::Relaxed).is_none() && !self.locked.waits.swap(true, Ordering::Relaxed)
-        {
-            shared.idle_locked += 1;
-        }
-    }
-
     /// Called when the G that this M has picked is locked to another M. Assigns the P to that M, and makes this M idle.
     /// Go: `startlockedm`.
     #[doc(alias = "startlockedm")]
@@ -282,12 +293,25 @@ impl<Plat: Platform> Machine<Plat> {
     }
 }
 
+/// If the parked G `goroutine` is locked to its M, readies it for that M and returns `true`.
+#[inline(always)]
+pub(crate) fn ready_elsewhere<Plat: Platform>(
+    here: Option<&'static Machine<Plat>>,
+    goroutine: &'static Goroutine<Plat>,
+) -> bool {
+    let is_locked = goroutine.is_waiting_locked();
+    if is_locked {
+        ready_locked(here, goroutine);
+    }
+    is_locked
+}
+
 /// Readies a parked G that is locked to its M, by assigning an idle P to that M. If no P is idle, puts the G on the
 /// list of locked Gs, which the next pick of the calling M checks if this M holds a P. `here` is the calling M, or
 /// `None` if the caller is not an M of the G's scheduler. Go: `ready`.
 #[cold]
 #[inline(never)]
-pub(crate) fn ready_locked<Plat: Platform>(here: Option<&'static Machine<Plat>>, goroutine: &'static Goroutine<Plat>) {
+fn ready_locked<Plat: Platform>(here: Option<&'static Machine<Plat>>, goroutine: &'static Goroutine<Plat>) {
     let scheduler = goroutine.scheduler();
     let processor = here.and_then(Machine::processor);
     if let Some(processor) = processor {
@@ -312,14 +336,5 @@ pub(crate) fn ready_locked<Plat: Platform>(here: Option<&'static Machine<Plat>>,
     drop(shared);
     if let Some(processor) = processor {
         processor.request_global_check();
-    }
-}
-
-impl<Plat: Platform> Scheduler<Plat> {
-    /// Takes the first runnable locked G, if there is one.
-    pub(crate) fn take_locked(&self, shared: &mut Shared<Plat>) -> Option<&'static Goroutine<Plat>> {
-        let goroutine = shared.locked.pop_front()?;
-        self.publish_global_length(shared);
-        Some(goroutine)
     }
 }

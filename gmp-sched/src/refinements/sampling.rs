@@ -33,12 +33,6 @@ impl<Plat: Platform> Scheduler<Plat> {
     }
 }
 
-/// Whether a fast path on `processor` has to record how a G leaves. Costs nothing on platforms without exact traces.
-#[inline(always)]
-pub(crate) fn is_exact<Plat: Platform>(processor: &Processor<Plat>) -> bool {
-    Plat::EXACT_TRACES && processor.sampler.is_exact()
-}
-
 /// If every G is sampled, samples a G that gave way and is about to be enqueued again.
 #[inline(always)]
 pub(crate) fn runnable_again<Plat: Platform>(processor: &Processor<Plat>, goroutine: &Goroutine<Plat>) {
@@ -50,33 +44,26 @@ pub(crate) fn runnable_again<Plat: Platform>(processor: &Processor<Plat>, gorout
 /// Samples `goroutine`, which becomes runnable now: stores the time, and gives the G a detour, so that it calls
 /// [`running`] when it is resumed.
 #[cold]
-pub(crate) fn stamp<Plat: Platform>(goroutine: &Goroutine<Plat>) {
+fn stamp<Plat: Platform>(goroutine: &Goroutine<Plat>) {
     goroutine.set_runnable_since(Plat::now());
     goroutine.context.add_detour::<Detour<Plat>>();
 }
 
-/// Records that a sampled G of `processor` becomes runnable, because its wait ends.
+/// If `goroutine` is sampled, records that it becomes runnable, because its wait ends. `here` is the calling M if this M
+/// belongs to the scheduler of the G, otherwise `None`.
 #[cold]
-#[inline(never)]
-pub(crate) fn readied<Plat: Platform>(
-    machine: &'static Machine<Plat>,
-    processor: &'static Processor<Plat>,
-    goroutine: &'static Goroutine<Plat>,
-) {
-    let by = stamp_by(machine, processor, goroutine);
-    processor.tracer.note_ready(goroutine, by);
-}
-
-/// Records that a sampled G becomes runnable, because its wait ends. The caller holds no P, or is not an M of the G's
-/// scheduler. `here` is the calling M if this M belongs to that scheduler, otherwise `None`.
-#[cold]
-#[inline(never)]
-pub(crate) fn readied_outside<Plat: Platform>(
-    here: Option<&'static Machine<Plat>>,
-    goroutine: &'static Goroutine<Plat>,
-) {
+pub(crate) fn readied<Plat: Platform>(here: Option<&'static Machine<Plat>>, goroutine: &'static Goroutine<Plat>) {
+    if !goroutine.is_waiting_sampled() {
+        return;
+    }
     stamp(goroutine);
-    goroutine.scheduler().note_ready_outside(goroutine, caller(here));
+    match here.and_then(Machine::processor) {
+        Some(processor) => {
+            processor.sampler.found();
+            processor.tracer.note_ready(goroutine, caller(here));
+        }
+        None => goroutine.scheduler().note_ready_outside(goroutine, caller(here)),
+    }
 }
 
 /// If a trace is taken, records that a new G becomes runnable. The caller holds no P, or is not an M of the G's
@@ -106,28 +93,28 @@ fn caller<Plat: Platform>(machine: Option<&'static Machine<Plat>>) -> u64 {
     machine.and_then(Machine::current_goroutine).map_or(0, |by| by.id().get())
 }
 
-/// Records that a sampled G of `processor`, which is new, becomes runnable.
-#[cold]
-#[inline(never)]
+/// If the next G that is spawned on `processor` is to be sampled, samples `goroutine`, which is new and becomes runnable.
+#[inline(always)]
 pub(crate) fn spawned<Plat: Platform>(
     machine: &'static Machine<Plat>,
     processor: &'static Processor<Plat>,
     goroutine: &'static Goroutine<Plat>,
 ) {
-    let by = stamp_by(machine, processor, goroutine);
-    processor.tracer.note_birth(goroutine, by);
+    if processor.sampler.samples_next() {
+        sample_new(machine, processor, goroutine);
+    }
 }
 
-/// Stores the time at which a sampled G becomes runnable. Returns the number of the G that runs on `machine`, or 0 if
-/// none does.
-fn stamp_by<Plat: Platform>(
+#[cold]
+#[inline(never)]
+fn sample_new<Plat: Platform>(
     machine: &'static Machine<Plat>,
     processor: &'static Processor<Plat>,
     goroutine: &'static Goroutine<Plat>,
-) -> u64 {
+) {
     stamp(goroutine);
     processor.sampler.found();
-    caller(Some(machine))
+    processor.tracer.note_birth(goroutine, caller(Some(machine)));
 }
 
 /// Contains the function that a sampled G calls when it is resumed.

@@ -31,6 +31,7 @@ use crate::engine::current::CurrentGoroutine;
 use crate::engine::idle::Assignment;
 use crate::engine::park::{park_with, ready_pinned};
 use crate::engine::preempt::before_wait;
+use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::WaitReason;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
@@ -40,7 +41,6 @@ use crate::entities::shared::Shared;
 pub use crate::entities::world_stop::{StopReason, Stops};
 use crate::platform::{Parking, Pinned, Platform};
 use crate::record::trace::EventKind;
-use crate::refinements::windows::{At, Window};
 
 /// How long the stopper waits before it repeats its request to the Ps that have not stopped.
 const ROUND: Duration = Duration::from_micros(100);
@@ -160,19 +160,6 @@ impl<Plat: Platform> Drop for WorldStopped<Plat> {
 }
 
 impl<Plat: Platform> Scheduler<Plat> {
-    /// Whether Ms have to release their Ps. Go: `gcwaiting`.
-    #[doc(alias = "gcwaiting")]
-    #[inline(always)]
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.world.stopping.load(Ordering::Relaxed)
-    }
-
-    /// Whether the world is stopped. Callable from interrupts.
-    #[must_use]
-    pub fn is_stopped(&self) -> bool {
-        self.world.stopped.load(Ordering::Relaxed)
-    }
-
     /// Returns how many times the world was stopped, and how long the slowest stop took. Takes a lock; not callable
     /// from interrupts.
     #[must_use]
@@ -197,7 +184,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         shared.stopper = Some(stopper);
         self.world.stopping.store(true, Ordering::Relaxed);
         while let Some(processor) = self.take_idle_processor(&mut shared) {
-            self.stop_processor(&mut shared, processor);
+            stop_processor(self, &mut shared, processor);
         }
     }
 
@@ -210,12 +197,6 @@ impl<Plat: Platform> Scheduler<Plat> {
         let all_stopped = self.shared.lock().unstopped == 0;
         self.world.stopped.store(all_stopped, Ordering::Relaxed);
         all_stopped
-    }
-
-    /// Marks `processor`, which the caller owns, as stopped. Wakes the stopper if no other P has to stop any more.
-    pub(crate) fn stop_processor(&self, shared: &mut Shared<Plat>, processor: &'static Processor<Plat>) {
-        processor.status.set(ProcessorStatus::Stopped);
-        self.count_stopped(shared);
     }
 
     fn count_stopped(&self, shared: &mut Shared<Plat>) {
@@ -301,26 +282,34 @@ impl<Plat: Platform> Scheduler<Plat> {
     }
 }
 
-impl<Plat: Platform> Machine<Plat> {
-    /// Gives up the P of this M if the world is to stop. The caller then waits until it is assigned a P. Called on g0.
-    /// Go: `gcstopm`.
-    #[doc(alias = "gcstopm")]
-    #[cold]
-    pub(crate) fn stop_for_world(&'static self) {
-        let scheduler = self.scheduler();
-        let mut shared = scheduler.shared.lock();
-        // The world may have been started again since the caller checked `is_stopping`.
-        if !scheduler.is_stopping() {
-            return;
-        }
-        let Some(processor) = self.processor() else { return };
-        processor.tracer.note::<Plat>(EventKind::Stop, None, 0);
-        self.set_processor(None);
-        self.stopped_processor.store(Some(processor), Ordering::Relaxed);
-        scheduler.put_idle_machine(&mut shared, self);
-        if self.spinning.swap(false, Ordering::Relaxed) {
-            scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
-        }
-        scheduler.stop_processor(&mut shared, processor);
+/// Marks `processor`, which the caller owns, as stopped. Wakes the stopper if no other P has to stop any more.
+pub(crate) fn stop_processor<Plat: Platform>(
+    scheduler: &Scheduler<Plat>,
+    shared: &mut Shared<Plat>,
+    processor: &'static Processor<Plat>,
+) {
+    processor.status.set(ProcessorStatus::Stopped);
+    scheduler.count_stopped(shared);
+}
+
+/// Gives up the P of `machine` if the world is to stop. The caller then waits until it is assigned a P. Called on g0. Go:
+/// `gcstopm`.
+#[doc(alias = "gcstopm")]
+#[cold]
+pub(crate) fn stop_for_world<Plat: Platform>(machine: &'static Machine<Plat>) {
+    let scheduler = machine.scheduler();
+    let mut shared = scheduler.shared.lock();
+    // The world may have been started again since the caller checked `is_stopping`.
+    if !scheduler.is_stopping() {
+        return;
     }
+    let Some(processor) = machine.processor() else { return };
+    processor.tracer.note::<Plat>(EventKind::Stop, None, 0);
+    machine.set_processor(None);
+    machine.stopped_processor.store(Some(processor), Ordering::Relaxed);
+    scheduler.put_idle_machine(&mut shared, machine);
+    if machine.spinning.swap(false, Ordering::Relaxed) {
+        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
+    }
+    stop_processor(scheduler, &mut shared, processor);
 }

@@ -244,11 +244,6 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.outside.tracer.active.load(Ordering::Relaxed).is_some_and(|ring| ring.observer.is_none())
     }
 
-    /// Whether events are recorded in a trace or shown to the platform.
-    pub(crate) fn records_events(&self) -> bool {
-        self.outside.tracer.is_on()
-    }
-
     /// All tracks, in the order of [`Track`], with those of the Ps that are not in use.
     fn tracers(&'static self) -> impl Iterator<Item = (Track, &'static Tracer)> {
         self.tracers_with(self.processors_ever())

@@ -5,4 +5,5 @@ pub(crate) mod goroutine_list;
 pub mod schedtrace;
 pub mod snapshot;
 pub mod stack_overflow;
+#[cfg(feature = "refinements")]
 pub(crate) mod timeline;

@@ -27,6 +27,7 @@
 
 mod cpu;
 pub mod exhaustive;
+#[cfg_attr(not(feature = "refinements"), path = "no_observation.rs")]
 mod observation;
 mod oracle;
 mod platform;
@@ -68,12 +69,14 @@ pub use __sim_select as select;
 
 /// Begins a span of the calling G that lasts to the end of the enclosing block. The description is at
 /// [`trace::span!`](crate::trace::span!).
+#[cfg(feature = "refinements")]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __sim_span {
     ($($arguments:tt)*) => { $crate::trace::span! { on $crate::sim::Sim; $($arguments)* } };
 }
 
+#[cfg(feature = "refinements")]
 #[doc(inline)]
 pub use __sim_span as span;
 
@@ -174,6 +177,7 @@ pub fn run(config: Config, main: impl FnOnce() + Send + 'static) -> Result<Repor
 /// Like [`run`], but also returns a trace of the run, with the last `capacity` events of each track. The trace is
 /// exact: the run takes the same steps as one by [`run`] with the same configuration. If the run fails, the last event
 /// of the trace is an [`EventKind::Violation`](crate::trace::EventKind::Violation) with the message of the failure.
+/// Without the feature `refinements` there is no trace.
 ///
 /// # Errors
 ///
@@ -210,6 +214,7 @@ pub fn machine() -> MachineId {
 }
 
 /// The longest time so far from a request to stop the world until the world had stopped.
+#[cfg(feature = "refinements")]
 #[must_use]
 pub fn longest_stop() -> Duration {
     simulation::current().scheduler.get().map_or(Duration::ZERO, |scheduler| scheduler.stops().longest)

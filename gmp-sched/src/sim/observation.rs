@@ -1,10 +1,13 @@
-//! How the simulator learns of the events that it compares with the [policy](super::policy).
+//! The events of a run: a trace of them, or their comparison with the [policy](super::policy).
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use core::cell::RefCell;
 
+use super::Sim;
 use super::simulation::Simulation;
-use crate::record::trace::{Event, Track};
+use crate::entities::scheduler::Scheduler;
+use crate::record::trace::{Event, Track, TrackTrace};
 use crate::record::trace_ring::Ring;
 
 std::thread_local! {
@@ -17,8 +20,25 @@ fn number() -> u64 {
     OBSERVERS.with(|observers| core::ptr::from_ref(observers).addr() as u64)
 }
 
+/// Starts an exact trace with the last `trace` events of each track. If `trace` is `None`, shows the events to the policy,
+/// except in an exploration.
+pub(super) fn begin(scheduler: &'static Scheduler<Sim>, trace: Option<usize>, is_exploration: bool) {
+    if let Some(capacity) = trace {
+        scheduler.start_exact_trace(capacity).expect("memory for a trace");
+    } else if !is_exploration {
+        scheduler.start_observation(observer);
+    }
+}
+
+/// Ends what [`begin`] has begun, because a later run may ready a G of this run. Returns the trace.
+pub(super) fn end(scheduler: &'static Scheduler<Sim>, trace: Option<usize>) -> Vec<TrackTrace> {
+    let traces = trace.map_or_else(Vec::new, |_| scheduler.traces());
+    scheduler.stop_trace();
+    traces
+}
+
 /// Returns the ring that passes the events of a track to [`Simulation::observe`].
-pub(super) fn observer(track: Track) -> &'static Ring {
+fn observer(track: Track) -> &'static Ring {
     let observer = || Ring::observer(number(), track).expect("memory for an observer");
     OBSERVERS.with_borrow_mut(|observers| *observers.entry(track).or_insert_with(observer))
 }

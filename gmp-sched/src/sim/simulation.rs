@@ -11,7 +11,7 @@ use core::time::Duration;
 use super::cpu::SimCpu;
 use super::exhaustive::explored::Explored;
 use super::exhaustive::memory::MachineMemory;
-use super::observation::observer;
+use super::observation;
 use super::platform::{guarded, run_sysmon};
 use super::policy::Policy;
 use super::stacks::{STACK_BYTES, Stacks};
@@ -139,9 +139,7 @@ impl Simulation {
         if let Err(rule) = &result {
             self.mark_violation(rule);
         }
-        let traces = trace.map_or_else(Vec::new, |_| scheduler.traces());
-        // A later run may ready a G of this run.
-        scheduler.stop_trace();
+        let traces = observation::end(scheduler, trace);
         drop(entered);
         if result.is_ok() {
             self.stacks.end(scheduler);
@@ -183,11 +181,7 @@ impl Simulation {
         let Config { processors, procs_limit, .. } = self.config;
         let scheduler: &'static Scheduler<Sim> = Scheduler::with_limit(processors, processors.max(procs_limit));
         self.scheduler.set(Some(scheduler));
-        if let Some(capacity) = trace {
-            scheduler.start_exact_trace(capacity).expect("memory for a trace");
-        } else if self.explored.is_none() {
-            scheduler.start_observation(observer);
-        }
+        observation::begin(scheduler, trace, self.explored.is_some());
         self.boot();
         let main = move || {
             main();

@@ -7,6 +7,7 @@ mod free_slots;
 mod future;
 mod global_queue;
 mod processor;
+#[cfg(feature = "refinements")]
 mod procs;
 mod scope;
 mod take_global;
@@ -14,4 +15,5 @@ mod take_global;
 mod try_scope;
 mod wait_queue;
 mod waits;
+#[cfg(feature = "refinements")]
 mod windows;

@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::thread;
 
 use crate::engine::device_signals::Signal;
-use crate::refinements::windows::At;
+use crate::engine::windows::At;
 use crate::refinements::windows::injected::{ALL, Edge, panic_at, was_reached};
 use crate::sim::{self, Chan, Condvar, Config, Mutex, Sim};
 

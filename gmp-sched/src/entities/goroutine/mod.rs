@@ -212,7 +212,7 @@ impl<Plat: Platform> Goroutine<Plat> {
     /// Whether the G is locked to an M. See [`crate::refinements::lock_os_thread`].
     #[must_use]
     pub fn is_locked(&self) -> bool {
-        self.locked_machine().is_some()
+        cfg!(feature = "refinements") && self.locked_machine().is_some()
     }
 
     /// The M to which the G is locked, if any.

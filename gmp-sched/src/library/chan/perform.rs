@@ -11,12 +11,12 @@ use crate::base::atomic::Ordering;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::ready_pinned;
 use crate::engine::preempt::before_wait;
+use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::wait_reason::WaitFor;
 use crate::library::limit::{ContextError, Patience};
 use crate::library::waiter::wait;
 use crate::platform::{Pinned, Platform};
-use crate::refinements::windows::{At, Window};
 
 /// Why an operation ended without moving a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,13 +8,13 @@ use super::{Case, Choice};
 use crate::base::atomic::Ordering;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::ready_pinned;
+use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::{Goroutine, WaitGeneration, WaitReason};
 use crate::entities::wait_reason::{Awaited, WaitFor};
 use crate::library::chan::Attempt;
 use crate::library::limit::Patience;
 use crate::library::waiter::wait;
 use crate::platform::{Pinned, Platform};
-use crate::refinements::windows::{At, Window};
 
 /// Steps 2 to 4 of a select that may wait and may choose any case. First goes through the cases and, for each case,
 /// locks the channel, checks the case, and queues on the channel. If a channel is already locked or a case seems to be

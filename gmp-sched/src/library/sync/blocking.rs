@@ -4,6 +4,7 @@ use core::ptr;
 
 use crate::base::atomic::Ordering;
 use crate::engine::current::CurrentGoroutine;
+use crate::engine::windows::{At, Window};
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::{WaitGeneration, WaitReason};
 use crate::entities::wait_reason::{Awaited, WaitFor};
@@ -13,7 +14,6 @@ use crate::library::waiter::WaitQueue;
 #[cfg(not(gmp_loom))]
 use crate::library::waiter::wait;
 use crate::platform::{Pinned, Platform};
-use crate::refinements::windows::{At, Window};
 
 /// Proof that the caller is a G that may block. It permits one wait.
 ///

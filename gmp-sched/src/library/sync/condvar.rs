@@ -10,13 +10,13 @@ use super::mutex::MutexGuard;
 use crate::base::instant::Instant;
 use crate::base::spin_lock::Lock;
 use crate::base::under_loom::const_fn;
+use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::WaitReason;
 use crate::entities::waiter::Waiter;
 use crate::library::limit::Limit;
 use crate::library::time::now;
 use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};
-use crate::refinements::windows::{At, Window};
 
 /// A condition variable, used with a [`Mutex`](super::Mutex). Go: `sync.Cond`.
 ///

@@ -18,19 +18,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "refinements/stop_the_world.rs",
         "an M that gives its P up for a stop is not put on the idle list",
-        "        self.stopped_processor.store(Some(processor), Ordering::Relaxed);
-        scheduler.put_idle_machine(&mut shared, self);",
-        "        self.stopped_processor.store(Some(processor), Ordering::Relaxed);",
+        "        machine.stopped_processor.store(Some(processor), Ordering::Relaxed);
+        scheduler.put_idle_machine(&mut shared, machine);",
+        "        machine.stopped_processor.store(Some(processor), Ordering::Relaxed);",
         Simulation("composition", "stopping_and_starting_the_world", ONE),
     ),
     mutant(
         "refinements/stop_the_world.rs",
         "an M that gives its P up for a stop stays counted as spinning",
-        "        if self.spinning.swap(false, Ordering::Relaxed) {
+        "        if machine.spinning.swap(false, Ordering::Relaxed) {
             scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
         }
-        scheduler.stop_processor",
-        "        scheduler.stop_processor",
+        stop_processor",
+        "        stop_processor",
         Simulation("composition", "stopping_and_starting_the_world", ONE),
     ),
     mutant(
@@ -90,7 +90,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/handoff.rs",
         "a P that is handed off becomes idle while the world is being stopped",
         "            if self.is_stopping() {
-                self.stop_processor(&mut shared, processor);
+                hooks::stop_processor(self, &mut shared, processor);
                 return;
             }",
         "",

@@ -23,7 +23,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("locked::locked_g_that_returns_from_a_system_call_is_found_by_another_m"),
     ),
     mutant(
-        "refinements/lock_os_thread.rs",
+        "entities/machine.rs",
         "an M that has been assigned a P for its locked G is counted as waiting for one",
         "        if self.assigned_processor.load(Ordering::Relaxed).is_none() && !self.locked.waits",
         "        if !self.locked.waits",

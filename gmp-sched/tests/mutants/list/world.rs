@@ -15,7 +15,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/pick.rs",
         "an M that searches for work does not see that the world is being stopped",
         "        if scheduler.is_stopping() {
-            machine.stop_for_world();
+            hooks::stop_for_world(machine);
             continue;
         }",
         "",
@@ -25,7 +25,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/handoff.rs",
         "a P is handed off to another M while the world is being stopped",
         "            if self.is_stopping() {
-                self.stop_processor(&mut shared, processor);
+                hooks::stop_processor(self, &mut shared, processor);
                 return;
             }",
         "",
@@ -95,10 +95,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a P becomes idle between the check of the idle Ps and the request to stop",
         "        self.world.stopping.store(true, Ordering::Relaxed);
         while let Some(processor) = self.take_idle_processor(&mut shared) {
-            self.stop_processor(&mut shared, processor);
+            stop_processor(self, &mut shared, processor);
         }",
         "        while let Some(processor) = self.take_idle_processor(&mut shared) {
-            self.stop_processor(&mut shared, processor);
+            stop_processor(self, &mut shared, processor);
         }
         drop(shared);
         self.world.stopping.store(true, Ordering::Relaxed);",
@@ -108,7 +108,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "refinements/stop_the_world.rs",
         "idle Ps are counted as stopped but stay on the idle list",
         "        while let Some(processor) = self.take_idle_processor(&mut shared) {
-            self.stop_processor(&mut shared, processor);
+            stop_processor(self, &mut shared, processor);
         }",
         "        let idle = shared.idle_processors.len();
         for _ in 0..idle {
@@ -126,27 +126,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "refinements/stop_the_world.rs",
         "an M that stops is not on the idle list",
-        "        scheduler.put_idle_machine(&mut shared, self);
-        if self.spinning",
-        "        if self.spinning",
+        "        scheduler.put_idle_machine(&mut shared, machine);
+        if machine.spinning",
+        "        if machine.spinning",
         Model("world::"),
     ),
     mutant(
         "refinements/stop_the_world.rs",
         "an M that stops stays counted as spinning",
-        "        if self.spinning.swap(false, Ordering::Relaxed) {
+        "        if machine.spinning.swap(false, Ordering::Relaxed) {
             scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
         }
-        scheduler.stop_processor",
-        "        scheduler.stop_processor",
+        stop_processor",
+        "        stop_processor",
         Model("world::stopping_against_an_m_that_goes_idle"),
     ),
     mutant(
         "refinements/stop_the_world.rs",
         "an M that stops keeps its P",
-        "        self.set_processor(None);
-        self.stopped_processor",
-        "        self.stopped_processor",
+        "        machine.set_processor(None);
+        machine.stopped_processor",
+        "        machine.stopped_processor",
         Simulation("simulation/scheduling", "world_is_stopped_and_resized_under_load", 300),
     ),
     mutant(

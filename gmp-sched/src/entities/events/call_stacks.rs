@@ -9,12 +9,12 @@ use core::ptr;
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
+use crate::entities::events::write_event;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::platform::Platform;
 use crate::record::trace::{Event, EventKind};
 use crate::record::trace_ring::{FRAMES, Ring};
-use crate::refinements::trace_events::write_event;
 
 /// Records the call stack of the calling G, which parks, and the lock for which it parks, if any. The caller of this
 /// function has already recorded the event of the park.

@@ -1,5 +1,7 @@
 //! Recording events in the rings of a trace.
 
+mod call_stacks;
+
 use crate::base::atomic::Ordering;
 use crate::base::id::{GoroutineId, MachineId};
 use crate::entities::goroutine::Goroutine;
@@ -7,20 +9,24 @@ use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
 use crate::record::trace::{Event, EventKind};
 use crate::record::trace_ring::{Ring, Tracer, details_of};
-use crate::refinements::call_stacks;
 
 impl Tracer {
+    /// Returns the ring into which events go, or `None` while no trace is taken. Without the feature `refinements` there
+    /// are no traces.
+    #[inline(always)]
+    fn recording(&self) -> Option<&'static Ring> {
+        // Ordering: Acquire, because the ring may be new. Partner: the Release in `begin`.
+        if cfg!(feature = "refinements") { self.active.load(Ordering::Acquire) } else { None }
+    }
+
     /// Records an event of the P that the caller holds. Costs one test while no trace is taken.
     #[inline(always)]
     pub(crate) fn note<Plat: Platform>(&self, kind: EventKind, goroutine: Option<GoroutineId>, detail: u64) {
-        // Ordering: Acquire, because the ring may be new. Partner: the Release in `begin`.
-        if let Some(ring) = self.active.load(Ordering::Acquire) {
+        if let Some(ring) = self.recording() {
             write::<Plat>(ring, kind, goroutine, detail);
         }
     }
-}
 
-impl Tracer {
     /// Like [`note`](Self::note), for fast paths: `details` returns the G and the detail, and is called only if a trace
     /// is taken.
     #[inline(always)]
@@ -29,7 +35,7 @@ impl Tracer {
         kind: EventKind,
         details: impl FnOnce() -> (Option<GoroutineId>, u64),
     ) {
-        if let Some(ring) = self.active.load(Ordering::Acquire) {
+        if let Some(ring) = self.recording() {
             let (goroutine, detail) = details();
             write::<Plat>(ring, kind, goroutine, detail);
         }
@@ -46,7 +52,7 @@ impl Tracer {
     /// Records the birth of `goroutine`: the number of its creator (`by`), its own name, if any, and the function that
     /// it executes.
     pub(crate) fn note_birth<Plat: Platform>(&self, goroutine: &Goroutine<Plat>, by: u64) {
-        if let Some(ring) = self.active.load(Ordering::Acquire) {
+        if let Some(ring) = self.recording() {
             write_birth(ring, goroutine, by);
         }
     }
@@ -68,8 +74,7 @@ impl Tracer {
     /// Records that the wait of `goroutine` ends. `by` is the number of the calling G, or 0 if there is none.
     #[inline(always)]
     pub(crate) fn note_ready<Plat: Platform>(&self, goroutine: &Goroutine<Plat>, by: u64) {
-        // Ordering: as in `note`.
-        if let Some(ring) = self.active.load(Ordering::Acquire) {
+        if let Some(ring) = self.recording() {
             call_stacks::write_ready(ring, goroutine, by);
         }
     }
@@ -97,18 +102,26 @@ impl<Plat: Platform> Scheduler<Plat> {
     }
 
     fn write_outside(&self, write: impl FnOnce(&Ring)) {
-        if let Some(ring) = self.outside.tracer.active.load(Ordering::Acquire) {
+        if let Some(ring) = self.outside.tracer.recording() {
             // The clock is read under the lock, so that the times of the events ascend.
             let _writer = self.outside.writer.lock();
             write(ring);
         }
     }
 
+    /// Whether events are recorded in a trace or shown to the platform.
+    #[inline(always)]
+    pub(crate) fn records_events(&self) -> bool {
+        self.outside.tracer.recording().is_some()
+    }
+
     /// Records that the signal for which `goroutine` waits is raised. Callable from interrupts. Does nothing if the
     /// platform has no CPUs.
-    #[cold]
+    #[inline(always)]
     pub(crate) fn note_raise(&self, goroutine: GoroutineId) {
-        Plat::with_cpu_tracer(|cpu| cpu.note(EventKind::Raise, Plat::now(), Some(goroutine), 0));
+        if self.records_events() {
+            Plat::with_cpu_tracer(|cpu| cpu.note(EventKind::Raise, Plat::now(), Some(goroutine), 0));
+        }
     }
 }
 
