@@ -63,17 +63,10 @@ use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::{Goroutine, WaitGeneration, WaitReason};
 use crate::entities::scheduler::Scheduler;
 pub use crate::entities::signal::Signal;
-use crate::entities::signal::{DELIVERED, EMPTY, PARKING, QUEUED, RAISED, TAG, WAITING};
+use crate::entities::signal::{
+    DELIVERED, EMPTY, PARKING, QUEUED, RAISED, TAG, WAITING, generation_of, with_generation,
+};
 use crate::platform::{Pinned, Platform};
-
-/// Returns the word of a signal that is in `state` during the wait with this generation.
-fn with_generation(state: u64, generation: WaitGeneration) -> u64 {
-    generation.0 << TAG.count_ones() | state
-}
-
-fn generation_of(word: u64) -> WaitGeneration {
-    WaitGeneration(word >> TAG.count_ones())
-}
 
 /// What a G finds in a signal for which it is about to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -288,31 +281,7 @@ impl<Plat: Platform> Signal<Plat> {
         // nobody delivers the raise before the signal is on the list. So the field is that of the wait which is ended.
         let goroutine = self.goroutine.load(Ordering::Relaxed).expect("a G waits");
         let scheduler = goroutine.scheduler();
-        scheduler.note_raise(goroutine.id());
-        let ready = &scheduler.signals.ready;
-        loop {
-            Plat::point(Site::DeviceSignal);
-            let first = ready.load(Ordering::Relaxed);
-            self.next.store(first, Ordering::Relaxed);
-            // Ordering: Release publishes the link and all stores before it. Partner: the swap in `take`.
-            if ready.replace(first, Some(self), Ordering::Release, Ordering::Relaxed) {
-                break;
-            }
-        }
+        scheduler.put_raised(self, goroutine);
         scheduler.wake_poller();
-    }
-
-    /// Called for a signal that has just been taken from the raised list. If its G still waits, ends the wait and
-    /// returns the G, which the caller must ready. Otherwise returns `None`, and keeps the raise for the next wait.
-    pub(crate) fn deliver(&'static self) -> Option<&'static Goroutine<Plat>> {
-        let goroutine = self.goroutine.load(Ordering::Relaxed).expect("queued while a G waits");
-        // While the state is QUEUED, no other wait can begin, so the generation in the word does not change.
-        let generation = generation_of(self.word.load(Ordering::Relaxed));
-        let waits = goroutine.claim(generation);
-        Plat::point(Site::DeviceSignal);
-        // Ordering: Release, so that the next wait, of any G, comes after everything that this delivery did. Partner:
-        // the exchange in `announce`.
-        self.word.swap(if waits { with_generation(DELIVERED, generation) } else { RAISED }, Ordering::Release);
-        waits.then_some(goroutine)
     }
 }

@@ -20,10 +20,8 @@ use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
-use crate::entities::shared::Shared;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
-use crate::record::trace::EventKind;
 
 /// Makes a G that has just become runnable the next one of the current P, by putting it into `runnext`. If this M
 /// holds no P, the G goes to the global queue. The G belongs to this M's scheduler.
@@ -83,8 +81,7 @@ pub(crate) fn put_next_last<Plat: Platform>(
     scheduler: &'static Scheduler<Plat>,
     processor: &'static Processor<Plat>,
 ) -> bool {
-    let Some(next) = processor.queue.pop_next() else { return false };
-    processor.tracer.note::<Plat>(EventKind::Kick, Some(next.id()), 0);
+    let Some(next) = processor.kick_next() else { return false };
     put_last(scheduler, processor, next);
     true
 }
@@ -108,12 +105,7 @@ fn overflow<Plat: Platform>(
         }
     };
     processor.counters.overflows.add(1);
-    {
-        let mut shared = scheduler.shared.lock();
-        processor.tracer.note::<Plat>(EventKind::Overflow, None, half.len() as u64);
-        processor.tracer.note::<Plat>(EventKind::GlobalPut, Some(goroutine.id()), 0);
-        scheduler.put_global(&mut shared, half.chain([goroutine]));
-    }
+    scheduler.put_global_half(&mut scheduler.shared.lock(), processor, half, goroutine);
     scheduler.submitted();
 }
 
@@ -137,12 +129,7 @@ pub(crate) fn requeue_global<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &
     let (scheduler, processor) = (pinned.machine().scheduler(), pinned.processor());
     hooks::runnable_again(processor, goroutine);
     goroutine.set_status(Status::Runnable);
-    {
-        // The event is recorded under the lock, so that the events are in the order of the queue.
-        let mut shared = scheduler.shared.lock();
-        processor.tracer.note::<Plat>(EventKind::GlobalPut, Some(goroutine.id()), 0);
-        scheduler.put_global_one(&mut shared, goroutine);
-    }
+    scheduler.put_global_one(&mut scheduler.shared.lock(), Some(processor), goroutine);
     scheduler.submitted();
 }
 
@@ -176,15 +163,8 @@ impl<Plat: Platform> Scheduler<Plat> {
     /// Go: `injectglist`.
     #[doc(alias = "injectglist")]
     pub(crate) fn inject(&'static self, goroutine: &'static Goroutine<Plat>) {
-        self.put_global_outside(&mut self.shared.lock(), goroutine);
+        self.put_global_one(&mut self.shared.lock(), None, goroutine);
         self.wake_processor();
-    }
-
-    /// Puts a G on the global queue, for a caller without a P. Records the event under the scheduler lock, so that the
-    /// events are in the order of the queue.
-    pub(crate) fn put_global_outside(&self, shared: &mut Shared<Plat>, goroutine: &'static Goroutine<Plat>) {
-        self.note_outside(EventKind::GlobalPut, goroutine, 0);
-        self.put_global_one(shared, goroutine);
     }
 
     /// Makes a G of this scheduler runnable and [injects](Self::inject) it. The caller is not an M of this scheduler,
@@ -199,7 +179,7 @@ impl<Plat: Platform> Scheduler<Plat> {
             // it would report a deadlock.
             let mut shared = self.shared.lock();
             goroutine.set_status(Status::Runnable);
-            self.put_global_outside(&mut shared, goroutine);
+            self.put_global_one(&mut shared, None, goroutine);
             self.assign_searcher(&mut shared)
         };
         if let Some(machine) = woken {

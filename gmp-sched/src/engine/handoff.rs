@@ -12,7 +12,6 @@ use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
-use crate::record::trace::EventKind;
 
 impl<Plat: Platform> Scheduler<Plat> {
     /// Makes sure that there are enough Ms for all Ps even if one more M blocks, and counts one M as blocked. Creates
@@ -42,13 +41,10 @@ impl<Plat: Platform> Scheduler<Plat> {
             return false;
         }
         Plat::point(Site::Syscall);
-        if !processor.status.claim_from_syscall() {
+        if !processor.claim_to_hand_off() {
             self.shared.lock().blocked_machines -= 1;
             return false;
         }
-        // From the claim until `hand_off` the caller holds the P, so it may change the P's counters and trace.
-        processor.counters.retakes.add(1);
-        processor.tracer.note::<Plat>(EventKind::Retake, None, 0);
         self.hand_off(processor);
         true
     }

@@ -7,7 +7,6 @@ use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::shared::Shared;
 use crate::platform::{Parking, Pinned, Platform};
-use crate::record::trace::EventKind;
 
 /// What an M is woken for. Go: the argument `spinning` of `startm`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,16 +168,13 @@ impl<Plat: Platform> Machine<Plat> {
                 return;
             }
             if let Some(processor) = left {
-                processor.tracer.note::<Plat>(EventKind::Idle, None, 0);
-                self.set_processor(None);
+                self.leave_idle(processor);
                 scheduler.put_idle_processor(&mut shared, processor);
             }
             scheduler.put_idle_machine(&mut shared, self);
             // The M stops spinning in the same critical section, so that an M that enqueues on the global queue
             // afterwards sees that this M no longer spins.
-            if self.spinning.swap(false, Ordering::Relaxed) {
-                scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
-            }
+            self.end_spinning();
         }
         // Ordering: step 2 of Idle in idle.md; partner: the fence in `submitted_among_others`.
         fence(Ordering::SeqCst);
@@ -247,11 +243,9 @@ impl<Plat: Platform> Machine<Plat> {
         let Some(processor) = self.assigned_processor.load(Ordering::Acquire) else { return false };
         // No exchange is needed, because no other P is assigned to this M before it is on the idle list again.
         self.assigned_processor.store(None, Ordering::Relaxed);
-        self.set_processor(Some(processor));
-        processor.set_holder(self);
+        self.take(processor);
         processor.counters.wakes.add(1);
         processor.set_clock(Plat::now());
-        processor.tracer.note_busy::<Plat>(self.id(), self.is_spinning());
         true
     }
 
@@ -279,12 +273,9 @@ impl<Plat: Platform> Machine<Plat> {
         };
         self.leave_idle_list(&mut shared);
         drop(shared);
-        self.set_processor(Some(processor));
-        processor.set_holder(self);
-        processor.tracer.note_busy::<Plat>(self.id(), is_queued);
+        self.take(processor);
         if is_queued {
-            self.spinning.store(true, Ordering::Relaxed);
-            scheduler.spinning.fetch_add(1, Ordering::SeqCst);
+            self.begin_to_spin(processor);
         }
         true
     }

@@ -59,6 +59,11 @@ pub(crate) fn stop_for_world<Plat: Platform>(_: &'static Machine<Plat>) {}
 pub(crate) fn stop_processor<Plat: Platform>(_: &Scheduler<Plat>, _: &mut Shared<Plat>, _: &'static Processor<Plat>) {}
 
 #[inline(always)]
+pub(crate) fn leave_stopped<Plat: Platform>(_: &Processor<Plat>) -> bool {
+    false
+}
+
+#[inline(always)]
 pub(crate) fn reuse_stack<Plat: Platform>(_: &Processor<Plat>, _: &Goroutine<Plat>) {}
 
 #[inline(always)]

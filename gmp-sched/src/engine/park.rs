@@ -36,14 +36,14 @@ use crate::engine::windows::{At, Window};
 #[cfg(not(gmp_loom))]
 use crate::engine::{pick::pick_next, switch::leave};
 use crate::entities::bubble::BubblePointer;
+#[cfg(not(gmp_loom))]
+use crate::entities::events::Leave;
 use crate::entities::goroutine::{Goroutine, WaitLocation, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::status::Status;
 use crate::entities::wait_reason::WaitFor;
 use crate::platform::{Pinned, Platform};
-#[cfg(not(gmp_loom))]
-use crate::record::trace::EventKind;
 
 /// Parks the calling G. Go: `gopark`.
 ///
@@ -133,14 +133,11 @@ pub(crate) fn park_with<'a, Plat: Platform>(
     #[cfg(not(gmp_loom))]
     {
         let next = pick_next(&pinned, processor);
-        if next.is_none() || processor.records_every_leave() {
-            processor.tracer.note::<Plat>(EventKind::Park, Some(me.id()), me.wait_reason() as u64);
-        }
         if let Some(next) = next {
             hooks::reuse_stack(processor, next);
         }
         window.close();
-        leave(pinned, machine, me, next, commit)
+        leave(pinned, machine, me, next, Leave::Park, commit)
     }
 }
 

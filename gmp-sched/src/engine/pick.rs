@@ -53,7 +53,6 @@ use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
-use crate::record::trace::EventKind;
 
 /// Returns a G to run; blocks the M until there is one. Called on g0.
 #[doc(alias = "findRunnable")]
@@ -205,9 +204,7 @@ fn try_start_spinning<Plat: Platform>(
     if 2 * spinning >= scheduler.procs() - idle.min(scheduler.procs()) {
         return false;
     }
-    processor.tracer.note::<Plat>(EventKind::Spin, None, 0);
-    machine.spinning.store(true, Ordering::Relaxed);
-    scheduler.spinning.fetch_add(1, Ordering::SeqCst);
+    machine.begin_to_spin(processor);
     true
 }
 
@@ -215,9 +212,7 @@ fn try_start_spinning<Plat: Platform>(
 /// spin, because there may be more work. Go: `resetspinning`.
 #[doc(alias = "resetspinning")]
 fn stop_spinning<Plat: Platform>(machine: &'static Machine<Plat>) {
-    if machine.spinning.swap(false, Ordering::Relaxed) {
-        let scheduler = machine.scheduler();
-        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
-        scheduler.wake_processor();
+    if machine.end_spinning() {
+        machine.scheduler().wake_processor();
     }
 }

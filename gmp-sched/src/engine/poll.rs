@@ -35,32 +35,7 @@ use crate::engine::park::ready_pinned;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::scheduler::Scheduler;
-use crate::entities::signal::SignalList;
 use crate::platform::{Pinned, Platform};
-use crate::record::trace::EventKind;
-
-impl<Plat: Platform> SignalList<Plat> {
-    /// Takes all signals from the raised list. Calls `each` with every G that waits for one of these signals, in the
-    /// order of the raises.
-    fn take(&self, mut each: impl FnMut(&'static Goroutine<Plat>)) {
-        Plat::point(Site::DeviceSignal);
-        // Ordering: Acquire, to see the links that `raise` has stored. Partner: the push in `raise`.
-        let mut newest_first = self.ready.swap(None, Ordering::Acquire);
-        let mut oldest_first = None;
-        while let Some(signal) = newest_first {
-            newest_first = signal.next.load(Ordering::Relaxed);
-            signal.next.store(oldest_first, Ordering::Relaxed);
-            oldest_first = Some(signal);
-        }
-        while let Some(signal) = oldest_first {
-            // The link is read first, because after the delivery the signal may be raised and linked again.
-            oldest_first = signal.next.load(Ordering::Relaxed);
-            if let Some(goroutine) = signal.deliver() {
-                each(goroutine);
-            }
-        }
-    }
-}
 
 impl<Plat: Platform> Scheduler<Plat> {
     /// Readies the Gs whose signals were raised, for a caller that is a G or a waker. Returns whether there were any.
@@ -78,26 +53,17 @@ impl<Plat: Platform> Scheduler<Plat> {
     /// `netpoll(0)`.
     #[doc(alias = "netpoll")]
     #[inline(always)]
-    pub(crate) fn poll_each(&'static self, pinned: &Pinned<Plat>, mut ready: impl FnMut(&'static Goroutine<Plat>)) {
+    pub(crate) fn poll_each(&'static self, pinned: &Pinned<Plat>, ready: impl FnMut(&'static Goroutine<Plat>)) {
         if !self.signals.is_ready() {
             return;
         }
-        let processor = pinned.machine().processor();
-        self.signals.take(|goroutine| {
-            if let Some(processor) = processor {
-                processor.tracer.note::<Plat>(EventKind::Device, Some(goroutine.id()), 0);
-            }
-            ready(goroutine);
-        });
+        self.take_raised(pinned.machine().processor(), ready);
     }
 
     /// Like [`poll`](Self::poll), for a caller that is not an M of this scheduler with a P: sysmon, or an M of another
     /// scheduler. Each G goes to the global queue of its scheduler.
     pub(crate) fn poll_from_outside(&'static self, pinned: &Pinned<Plat>) {
-        self.signals.take(|goroutine| {
-            self.note_outside(EventKind::Device, goroutine, 0);
-            ready_pinned(pinned, goroutine);
-        });
+        self.take_raised(None, |goroutine| ready_pinned(pinned, goroutine));
     }
 
     /// Makes an M check the raised list soon: wakes an idle M if a P is idle, and otherwise preempts a G. Callable from

@@ -40,12 +40,13 @@ use crate::engine::current::{CurrentGoroutine, refuse};
 use crate::engine::enqueue::{requeue_global, requeue_next, requeue_urgent};
 use crate::engine::switch::leave;
 use crate::engine::urgent::{await_next, take_first};
+use crate::entities::events::Leave;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
-use crate::record::trace::{EventKind, PreemptReason};
+use crate::record::trace::PreemptReason;
 
 /// When the timer of a CPU is to fire again, and whether the G on that CPU has to give way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,18 +196,17 @@ fn preempt<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
     let is_urgent = me.is_urgent(Plat::now());
     processor.counters.preemptions.add(1);
-    processor.tracer.note::<Plat>(EventKind::Preempt, Some(me.id()), PreemptReason::Slice as u64);
     processor.pass_slice_on(machine.scheduler(), is_urgent);
-    leave(pinned, machine, me, None, if is_urgent { requeue_urgent } else { requeue_global })
+    let requeue = if is_urgent { requeue_urgent } else { requeue_global };
+    leave(pinned, machine, me, None, Leave::GiveWay(PreemptReason::Slice), requeue)
 }
 
 /// Called when the world is to stop. The calling G goes to `runnext` of its P, or, if it is locked, to the list of
 /// locked Gs. So it usually runs as soon as the world has started again. Go: `goschedImpl` with `preempted`.
 #[cold]
 fn stop_here<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
-    let CurrentGoroutine { pinned, machine, processor, me } = caller;
-    processor.tracer.note::<Plat>(EventKind::Preempt, Some(me.id()), PreemptReason::WorldStop as u64);
-    leave(pinned, machine, me, None, requeue_next)
+    let CurrentGoroutine { pinned, machine, me, .. } = caller;
+    leave(pinned, machine, me, None, Leave::GiveWay(PreemptReason::WorldStop), requeue_next)
 }
 
 /// Wakeup preemption. If there is an urgent G, and the calling G has run undisturbed for long enough, the urgent G runs
@@ -237,8 +237,7 @@ fn displace_for_urgent<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned
         processor.begin_urgent_time(now);
     }
     processor.counters.displacements.add(1);
-    processor.tracer.note::<Plat>(EventKind::Preempt, Some(me.id()), reason as u64);
-    leave(pinned, machine, me, Some(next), requeue_next)
+    leave(pinned, machine, me, Some(next), Leave::GiveWay(reason), requeue_next)
 }
 
 /// Returns the reason that the trace records for a displacement.
@@ -257,8 +256,7 @@ fn has_urgent_work<Plat: Platform>(scheduler: &Scheduler<Plat>, processor: &Proc
 #[cold]
 #[inline(never)]
 fn displace_locked<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
-    let CurrentGoroutine { pinned, machine, processor, me } = caller;
+    let CurrentGoroutine { pinned, machine, me, .. } = caller;
     let reason = reason_to_displace(machine.scheduler());
-    processor.tracer.note::<Plat>(EventKind::Preempt, Some(me.id()), reason as u64);
-    leave(pinned, machine, me, None, requeue_global)
+    leave(pinned, machine, me, None, Leave::GiveWay(reason), requeue_global)
 }

@@ -28,7 +28,6 @@ use crate::entities::current_slice::NONE;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
-use crate::record::trace::EventKind;
 
 impl<Plat: Platform> Processor<Plat> {
     /// Ends the current slice if it has lasted too long.
@@ -119,7 +118,7 @@ fn put_runnext_last<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static P
     if processor.queue_length() == 0
         && let Some(stolen) = steal_at_once(pinned, processor)
     {
-        processor.tracer.note::<Plat>(EventKind::Kick, Some(stolen.id()), 0);
+        processor.note_kick(stolen);
         put_last(scheduler, processor, stolen);
     }
     if put_next_last(scheduler, processor) {

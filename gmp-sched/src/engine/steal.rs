@@ -15,7 +15,6 @@ use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::PROCESSOR_LIMIT;
 use crate::platform::{Pinned, Platform};
-use crate::record::trace::EventKind;
 
 /// How many times a thief visits all Ps before its last round. Go: `stealTries`, which counts the last round, too.
 const EARLY_ROUNDS: u32 = 3;
@@ -79,7 +78,7 @@ pub(crate) fn steal_at_once<Plat: Platform>(
     let found = victims.find_map(|victim| {
         let next = victim.is_slice_over().then(|| victim.queue.next()).flatten();
         let found = victim.queue.steal_into(&processor.queue, share, next)?;
-        note_theft(processor, victim, found);
+        processor.begin_stolen(victim, found);
         Some(found)
     })?;
     processor.counters.steals.add(1);
@@ -115,21 +114,9 @@ fn steal_from<Plat: Platform>(
         found = steal_after_grace(processor, victim);
     }
     if let Some(found) = found {
-        note_theft(processor, victim, found);
+        processor.begin_stolen(victim, found);
     }
     found
-}
-
-/// Records that `processor` has stolen the G `found`, and begins a slice for this G. The other stolen Gs are in the
-/// ring, which was empty before.
-fn note_theft<Plat: Platform>(
-    processor: &'static Processor<Plat>,
-    victim: &'static Processor<Plat>,
-    found: &'static Goroutine<Plat>,
-) {
-    processor.advance_tick();
-    let detail = u64::from(victim.id().get()) | (1 + processor.queue_length() as u64) << 32;
-    processor.tracer.note::<Plat>(EventKind::Steal, Some(found.id()), detail);
 }
 
 /// Steals from `victim`, whose ring is short. The M that holds `victim` probably readied the Gs there a moment ago, and

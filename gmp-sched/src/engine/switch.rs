@@ -12,6 +12,7 @@ use core::mem::{self, ManuallyDrop};
 use crate::context::{self, SavedContext, Transfer, Word};
 use crate::engine::hooks;
 use crate::engine::windows::{At, Window};
+use crate::entities::events::Leave;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
@@ -136,9 +137,11 @@ pub(crate) fn leave<Plat: Platform>(
     machine: &'static Machine<Plat>,
     me: &'static Goroutine<Plat>,
     next: Option<&'static Goroutine<Plat>>,
+    how: Leave,
     commit: impl FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>),
 ) -> Pinned<Plat> {
     let commit = ManuallyDrop::new(commit);
+    machine.note_leave(me, next, how);
     let window = Window::<Plat>::open(At::Switch);
     let to = set_running(machine, me, next);
     let transfer = pack(me, &commit);
@@ -158,6 +161,7 @@ pub(crate) fn leave_forever<Plat: Platform, F: FnOnce(&Pinned<Plat>, &'static Go
 ) -> ! {
     const { assert!(fits_register::<F>(), "the commit would be on a stack that is not the G's any more") }
     let commit = ManuallyDrop::new(commit);
+    machine.note_leave(me, next, Leave::End);
     let window = Window::<Plat>::open(At::Switch);
     let to = set_running(machine, me, next);
     debug_assert_pinned_once::<Plat>();

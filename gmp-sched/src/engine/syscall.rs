@@ -45,10 +45,10 @@ use crate::engine::preempt::{give_way, gives_way_to_others};
 use crate::engine::switch::leave;
 use crate::engine::syscall_return::{has_to_stop, requeue_to_displace, requeue_without_processor, take_processor_back};
 use crate::engine::windows::{At, Window};
+use crate::entities::events::Leave;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor_status::ProcessorStatus;
-use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
@@ -153,12 +153,9 @@ pub(crate) struct Syscall<Plat: Platform> {
 pub(crate) fn enter_syscall<Plat: Platform>() -> Syscall<Plat> {
     let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<Plat>::new();
     let window = Window::<Plat>::open(At::SyscallEntry);
-    me.set_status(Status::Syscall);
-    processor.tracer.note_with::<Plat>(EventKind::SyscallEnter, || (Some(me.id()), 0));
     let tick = processor.syscall_tick.load(Ordering::Relaxed);
     processor.syscall_tick.store(tick.wrapping_add(1), Ordering::Relaxed);
-    machine.old_processor.store(Some(processor), Ordering::Relaxed);
-    machine.set_processor(None);
+    machine.begin_call(processor, me, EventKind::SyscallEnter);
     Plat::point(Site::Syscall);
     // From here on sysmon, or the M that stops the world, may claim the P by its status word. The timekeeper need not
     // learn of the timers of this P now; see `timekeeper`.
@@ -176,11 +173,8 @@ pub(crate) fn enter_blocking<Plat: Platform>() -> Result<(Syscall<Plat>, Pinned<
     let scheduler = machine.scheduler();
     scheduler.secure_successor()?;
     let window = Window::<Plat>::open(At::SyscallEntry);
-    me.set_status(Status::Syscall);
-    machine.old_processor.store(Some(processor), Ordering::Relaxed);
-    machine.set_processor(None);
+    machine.begin_call(processor, me, EventKind::HandOff);
     processor.counters.handoffs.add(1);
-    processor.tracer.note::<Plat>(EventKind::HandOff, Some(me.id()), 0);
     scheduler.hand_off(processor);
     window.close();
     Ok((Syscall { machine, me, requeue: requeue_to_displace, _here: PhantomData }, pinned))
@@ -205,7 +199,7 @@ impl<Plat: Platform> Syscall<Plat> {
                 stay_on(machine);
             }
             Plat::may_migrate();
-            drop(leave(pinned, machine, me, None, requeue));
+            drop(leave(pinned, machine, me, None, Leave::Recorded, requeue));
             window.close();
             return;
         };

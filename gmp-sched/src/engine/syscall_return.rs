@@ -14,7 +14,6 @@ use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
-use crate::record::trace::EventKind;
 
 /// Called when `machine`, the calling M, returns from a system call. Takes the old P back if no other M took it, or
 /// else an idle P. Returns `None` if the M got no P, in which case it must not continue `me`. Go: `exitsyscallTryGetP`.
@@ -31,9 +30,7 @@ pub(crate) fn take_processor_back<Plat: Platform>(
         _ => machine.regain_processor(old),
     };
     let processor = regained?;
-    machine.hold(processor);
-    me.set_status(Status::Running);
-    processor.tracer.note_with::<Plat>(EventKind::SyscallExit, || (Some(me.id()), machine.id().get().into()));
+    machine.end_call(processor, me);
     // A timer interrupt that came during the call found no P on this M and will not come again. So the CPU's timer is
     // armed anew.
     let earliest = processor.timers.earliest();
@@ -86,16 +83,10 @@ pub(crate) fn requeue<Plat: Platform>(
         match machine.old_processor.load(Ordering::Relaxed) {
             // When `take_processor_back` checked, the P was stopped with the world. The world has restarted since.
             Some(processor) if processor.status.claim_from_syscall() => {
-                machine.hold(processor);
-                // Another P may run the G before this one runs any. The event says that the call is over on this P.
-                processor.tracer.note_busy::<Plat>(machine.id(), false);
+                machine.take(processor);
             }
-            // The world is still stopped. From now on this P is an ordinary stopped P, with no M in a system call that
-            // could take it back.
-            Some(processor) if processor.status() == ProcessorStatus::StoppedInSyscall => {
-                processor.tracer.note::<Plat>(EventKind::Stop, None, 0);
-                processor.status.set(ProcessorStatus::Stopped);
-            }
+            // The world is still stopped, so the P is left stopped.
+            Some(processor) if hooks::leave_stopped(processor) => {}
             // The P was handed off, by sysmon or by this M, and this M was counted as blocked.
             _ => {
                 shared.blocked_machines -= 1;
@@ -106,10 +97,9 @@ pub(crate) fn requeue<Plat: Platform>(
         match displaced {
             Some(processor) => {
                 goroutine.make_urgent(Plat::now());
-                scheduler.note_outside(EventKind::UrgentPut, goroutine, processor.id().get().into());
-                processor.urgent.push_back(goroutine);
+                processor.put_urgent_from_outside(goroutine);
             }
-            None => scheduler.put_global_outside(&mut shared, goroutine),
+            None => scheduler.put_global_one(&mut shared, None, goroutine),
         }
         match machine.processor() {
             Some(_) => {}

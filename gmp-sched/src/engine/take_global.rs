@@ -6,7 +6,6 @@ use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
-use crate::record::trace::EventKind;
 
 /// Step 2: takes the first runnable locked G or, if there is none, the first G of the global queue.
 pub(crate) fn check_global_queue<Plat: Platform>(
@@ -21,9 +20,7 @@ pub(crate) fn check_global_queue<Plat: Platform>(
     // 4, in `take_global_batch`).
     let goroutine = scheduler.take_locked(&mut shared).or_else(|| scheduler.take_global(&mut shared))?;
     drop(shared);
-    processor.advance_tick();
-    processor.counters.global_takes.add(1);
-    processor.tracer.note::<Plat>(EventKind::GlobalTake, Some(goroutine.id()), 1);
+    processor.begin_global(goroutine, 1);
     Some(goroutine)
 }
 
@@ -41,8 +38,7 @@ pub(crate) fn take_global_batch<Plat: Platform>(
     let Some(first) = shared.global.pop_front() else {
         let locked = scheduler.take_locked(&mut shared)?;
         drop(shared);
-        processor.advance_tick();
-        processor.tracer.note::<Plat>(EventKind::GlobalTake, Some(locked.id()), 1);
+        processor.begin_global(locked, 1);
         return Some(locked);
     };
     let rest = shared.global.len();
@@ -52,8 +48,6 @@ pub(crate) fn take_global_batch<Plat: Platform>(
     shared.global.remove_front(taken as usize);
     scheduler.publish_global_length(&shared);
     drop(shared);
-    processor.advance_tick();
-    processor.counters.global_takes.add(1 + u64::from(taken));
-    processor.tracer.note::<Plat>(EventKind::GlobalTake, Some(first.id()), 1 + u64::from(taken));
+    processor.begin_global(first, 1 + taken);
     Some(first)
 }

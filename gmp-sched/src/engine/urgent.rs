@@ -42,7 +42,6 @@ use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
-use crate::record::trace::EventKind;
 
 /// How long a P runs urgent Gs one after the other while other Gs wait.
 pub(crate) const URGENT_TIME: Duration = Duration::from_micros(100);
@@ -106,13 +105,6 @@ pub(crate) fn take_first<Plat: Platform>(
 }
 
 impl<Plat: Platform> Processor<Plat> {
-    /// Puts an urgent G at the tail of the urgent queue of this P, which the caller holds. The caller makes sure that
-    /// the G is noticed.
-    pub(crate) fn put_urgent(&self, goroutine: &'static Goroutine<Plat>) {
-        self.tracer.note::<Plat>(EventKind::UrgentPut, Some(goroutine.id()), self.id().get().into());
-        self.urgent.push_back(goroutine);
-    }
-
     /// Whether urgent Gs may run before other Gs. Their time begins anew if another G has run since they ran last, or
     /// if no other G waits.
     #[inline(always)]
@@ -193,11 +185,9 @@ pub(crate) fn take_due<Plat: Platform>(
     of: &'static Processor<Plat>,
     now: Instant,
 ) -> Option<&'static Goroutine<Plat>> {
-    while let Some(action) = of.timers.pop_due(now) {
+    let here = pinned.machine().processor();
+    while let Some(action) = of.pop_due_timer(here, now) {
         let window = Window::<Plat>::open(At::DueTimer);
-        if let Some(processor) = pinned.machine().processor() {
-            processor.tracer.note::<Plat>(EventKind::Timer, None, of.id().get().into());
-        }
         let readied = action.run(pinned, now);
         window.close();
         if readied.is_some() {

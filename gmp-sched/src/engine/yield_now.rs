@@ -6,9 +6,9 @@ use crate::engine::enqueue::{requeue_global, requeue_last};
 use crate::engine::hooks;
 use crate::engine::pick::{has_nothing_else, pick_next, take_from_others};
 use crate::engine::switch::leave;
+use crate::entities::events::Leave;
 use crate::entities::goroutine::Goroutine;
 use crate::platform::{Pinned, Platform};
-use crate::record::trace::EventKind;
 
 /// Lets other Gs run first. Go: `runtime.Gosched`.
 ///
@@ -34,16 +34,13 @@ pub fn yield_now<Plat: Platform>() {
     if scheduler.global_length.load(Ordering::Relaxed) == 0
         && let Some(next) = pick_next(&pinned, processor)
     {
-        if processor.records_every_leave() {
-            processor.tracer.note::<Plat>(EventKind::Yield, Some(me.id()), 0);
-        }
         let requeue = move |_: &Pinned<Plat>, me: &'static Goroutine<Plat>| {
             if processor.records_every_leave() {
                 hooks::runnable_again(processor, me);
             }
             requeue_last(processor, me);
         };
-        drop(leave(pinned, machine, me, Some(next), requeue));
+        drop(leave(pinned, machine, me, Some(next), Leave::Yield, requeue));
     } else {
         yield_to_g0(pinned);
     }
@@ -66,7 +63,6 @@ fn yield_to_g0<Plat: Platform>(pinned: Pinned<Plat>) {
             return;
         }
     }
-    processor.tracer.note::<Plat>(EventKind::Yield, Some(me.id()), 0);
     let requeue = move |pinned: &Pinned<Plat>, me: &'static Goroutine<Plat>| {
         if scheduler.global_length.load(Ordering::Relaxed) != 0 || me.is_locked() {
             requeue_global(pinned, me);
@@ -75,7 +71,7 @@ fn yield_to_g0<Plat: Platform>(pinned: Pinned<Plat>) {
             requeue_last(processor, me);
         }
     };
-    drop(leave(pinned, machine, me, None, requeue));
+    drop(leave(pinned, machine, me, None, Leave::Yield, requeue));
 }
 
 /// After this many yields of a G that is alone on its P, the calling M tries once to take a G from another P

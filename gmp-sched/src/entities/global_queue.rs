@@ -17,9 +17,11 @@ use core::mem;
 use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
 use crate::entities::goroutine::Goroutine;
+use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::shared::Shared;
 use crate::platform::Platform;
+use crate::record::trace::EventKind;
 
 /// The global run queue, a FIFO. Go: `sched.runq`.
 pub(crate) struct GlobalQueue<Plat: Platform> {
@@ -124,19 +126,34 @@ impl<Plat: Platform> Scheduler<Plat> {
         Ok(())
     }
 
-    /// Appends Gs to the global queue. The caller makes sure that an M runs them. Go: `globrunqputbatch`.
-    pub(crate) fn put_global(
+    /// Appends `half` of the ring of `by`, and then `goroutine`, to the global queue. The caller, which holds `by`, makes
+    /// sure that an M runs them. Go: `globrunqputbatch`.
+    pub(crate) fn put_global_half(
         &self,
         shared: &mut Shared<Plat>,
-        goroutines: impl Iterator<Item = &'static Goroutine<Plat>>,
+        by: &Processor<Plat>,
+        half: impl ExactSizeIterator<Item = &'static Goroutine<Plat>>,
+        goroutine: &'static Goroutine<Plat>,
     ) {
-        shared.global.extend(goroutines);
+        by.tracer.note::<Plat>(EventKind::Overflow, None, half.len() as u64);
+        by.tracer.note::<Plat>(EventKind::GlobalPut, Some(goroutine.id()), 0);
+        shared.global.extend(half.chain([goroutine]));
         self.publish_global_length(shared);
     }
 
     /// Appends a G to the global queue, or to the list of locked Gs if the G is locked to its M. The caller makes sure
-    /// that an M runs the G.
-    pub(crate) fn put_global_one(&self, shared: &mut Shared<Plat>, goroutine: &'static Goroutine<Plat>) {
+    /// that an M runs the G. `by` is the P that the caller holds, if any.
+    pub(crate) fn put_global_one(
+        &self,
+        shared: &mut Shared<Plat>,
+        by: Option<&Processor<Plat>>,
+        goroutine: &'static Goroutine<Plat>,
+    ) {
+        // The event is recorded under the lock, so that the events are in the order of the queue.
+        match by {
+            Some(processor) => processor.tracer.note::<Plat>(EventKind::GlobalPut, Some(goroutine.id()), 0),
+            None => self.note_outside(EventKind::GlobalPut, goroutine, 0),
+        }
         if goroutine.is_locked() {
             shared.locked.push_back(goroutine);
         } else {

@@ -18,6 +18,7 @@ use crate::entities::scheduler::Scheduler;
 use crate::entities::shared::Shared;
 use crate::entities::status::{ParkedStatus, Status};
 use crate::platform::Platform;
+use crate::record::trace::EventKind;
 
 /// An M. Go: `m` (runtime/runtime2.go).
 ///
@@ -254,6 +255,55 @@ impl<Plat: Platform> Machine<Plat> {
         if self.locked_goroutine().is_some() {
             processor.request_slow_pick();
         }
+    }
+
+    /// Like [`hold`](Self::hold), for an M that held no P, and that takes `processor` to run Gs or to search for them.
+    pub(crate) fn take(&'static self, processor: &'static Processor<Plat>) {
+        self.hold(processor);
+        processor.set_holder(self);
+        processor.tracer.note::<Plat>(EventKind::Busy, None, self.id.get().into());
+        if self.is_spinning() {
+            processor.tracer.note::<Plat>(EventKind::Spin, None, 0);
+        }
+    }
+
+    /// Gives up `processor`, because this M has found nothing to run.
+    pub(crate) fn leave_idle(&self, processor: &Processor<Plat>) {
+        processor.tracer.note::<Plat>(EventKind::Idle, None, 0);
+        self.set_processor(None);
+    }
+
+    /// Gives up `processor`, because `me` begins a system call. `kind` is the event that a trace records.
+    #[inline(always)]
+    pub(crate) fn begin_call(&self, processor: &'static Processor<Plat>, me: &Goroutine<Plat>, kind: EventKind) {
+        me.set_status(Status::Syscall);
+        processor.tracer.note_with::<Plat>(kind, || (Some(me.id()), 0));
+        self.old_processor.store(Some(processor), Ordering::Relaxed);
+        self.set_processor(None);
+    }
+
+    /// Continues `me` with `processor` at the end of a system call.
+    #[inline(always)]
+    pub(crate) fn end_call(&self, processor: &'static Processor<Plat>, me: &Goroutine<Plat>) {
+        self.hold(processor);
+        me.set_status(Status::Running);
+        processor.tracer.note_with::<Plat>(EventKind::SyscallExit, || (Some(me.id()), self.id.get().into()));
+    }
+
+    /// Makes this M, which holds `processor`, spin.
+    pub(crate) fn begin_to_spin(&self, processor: &Processor<Plat>) {
+        processor.tracer.note::<Plat>(EventKind::Spin, None, 0);
+        self.spinning.store(true, Ordering::Relaxed);
+        self.scheduler.spinning.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Ends the spinning of this M. Returns whether the M was spinning.
+    pub(crate) fn end_spinning(&self) -> bool {
+        let was_spinning = self.spinning.swap(false, Ordering::Relaxed);
+        if was_spinning {
+            self.scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
+        }
+        was_spinning
     }
 
     /// Counts this M as idle until it is assigned a P. Does nothing if the M has already been assigned one.

@@ -5,7 +5,7 @@ pub(crate) mod background;
 pub(crate) mod bubble;
 pub(crate) mod current_call;
 pub(crate) mod current_slice;
-mod events;
+pub(crate) mod events;
 pub(crate) mod free_list;
 pub(crate) mod global_queue;
 pub mod goroutine;

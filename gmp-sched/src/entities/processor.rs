@@ -25,6 +25,7 @@ use crate::entities::urgent_queue::UrgentQueue;
 use crate::platform::Platform;
 use crate::record::counters::{Counters, Counts};
 use crate::record::latency::{Latencies, LatencyCounter};
+use crate::record::trace::EventKind;
 use crate::record::trace_ring::Tracer;
 
 /// At least once in this many ticks a P checks the global queue first. Otherwise two Gs that keep readying each other
@@ -237,6 +238,41 @@ impl<Plat: Platform> Processor<Plat> {
     pub(crate) fn request_global_check(&self) {
         self.global_tick.store(self.tick(), Ordering::Relaxed);
         self.slow_pick_tick.store(self.tick(), Ordering::Relaxed);
+    }
+
+    /// Takes the P from an M that is in a system call. Returns whether the caller, which hands the P off, has got it.
+    pub(crate) fn claim_to_hand_off(&self) -> bool {
+        let is_claimed = self.status.claim_from_syscall();
+        if is_claimed {
+            self.counters.retakes.add(1);
+            self.tracer.note::<Plat>(EventKind::Retake, None, 0);
+        }
+        is_claimed
+    }
+
+    /// Takes the G out of `runnext`, so that it goes to the tail of the ring.
+    pub(crate) fn kick_next(&self) -> Option<&'static Goroutine<Plat>> {
+        self.queue.pop_next().inspect(|next| self.note_kick(next))
+    }
+
+    /// Records that `goroutine`, which the P would run next, goes to the tail of the ring.
+    pub(crate) fn note_kick(&self, goroutine: &Goroutine<Plat>) {
+        self.tracer.note::<Plat>(EventKind::Kick, Some(goroutine.id()), 0);
+    }
+
+    /// Begins a slice for `found`, which its holder has stolen from `victim`. The other stolen Gs are in the ring, which
+    /// was empty before.
+    pub(crate) fn begin_stolen(&self, victim: &Self, found: &Goroutine<Plat>) {
+        self.advance_tick();
+        let detail = u64::from(victim.id.get()) | (1 + self.queue_length() as u64) << 32;
+        self.tracer.note::<Plat>(EventKind::Steal, Some(found.id()), detail);
+    }
+
+    /// Begins a slice for `first`, the first of `count` Gs that its holder has taken from the global queue.
+    pub(crate) fn begin_global(&self, first: &Goroutine<Plat>, count: u32) {
+        self.advance_tick();
+        self.counters.global_takes.add(count.into());
+        self.tracer.note::<Plat>(EventKind::GlobalTake, Some(first.id()), count.into());
     }
 
     /// Whether a fast path on this P has to record how a G leaves. Costs nothing on platforms without exact traces.

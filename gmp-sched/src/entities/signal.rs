@@ -3,10 +3,14 @@
 use core::fmt;
 
 use crate::base::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::base::points::Site;
 use crate::base::reference::AtomicRef;
 use crate::base::under_loom::const_fn;
-use crate::entities::goroutine::Goroutine;
+use crate::entities::goroutine::{Goroutine, WaitGeneration};
+use crate::entities::processor::Processor;
+use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
+use crate::record::trace::EventKind;
 
 /// The bits of a signal's word that contain the state of the signal. The higher bits contain a wait generation.
 pub(crate) const TAG: u64 = 7;
@@ -16,6 +20,15 @@ pub(crate) const PARKING: u64 = 2;
 pub(crate) const WAITING: u64 = 3;
 pub(crate) const QUEUED: u64 = 4;
 pub(crate) const DELIVERED: u64 = 5;
+
+/// Returns the word of a signal that is in `state` during the wait with this generation.
+pub(crate) fn with_generation(state: u64, generation: WaitGeneration) -> u64 {
+    generation.0 << TAG.count_ones() | state
+}
+
+pub(crate) fn generation_of(word: u64) -> WaitGeneration {
+    WaitGeneration(word >> TAG.count_ones())
+}
 
 /// An event that an interrupt handler raises and for which a G waits. Only one G at a time may wait for a signal. Go:
 /// `pollDesc`, `netpollblock`.
@@ -42,6 +55,22 @@ impl<Plat: Platform> Signal<Plat> {
     }
 }
 
+impl<Plat: Platform> Signal<Plat> {
+    /// Called for a signal that has just been taken from the raised list. If its G still waits, ends the wait and
+    /// returns the G, which the caller must ready. Otherwise returns `None`, and keeps the raise for the next wait.
+    fn deliver(&'static self) -> Option<&'static Goroutine<Plat>> {
+        let goroutine = self.goroutine.load(Ordering::Relaxed).expect("queued while a G waits");
+        // While the state is QUEUED, no other wait can begin, so the generation in the word does not change.
+        let generation = generation_of(self.word.load(Ordering::Relaxed));
+        let waits = goroutine.claim(generation);
+        Plat::point(Site::DeviceSignal);
+        // Ordering: Release, so that the next wait, of any G, comes after everything that this delivery did. Partner:
+        // the exchange in `announce`.
+        self.word.swap(if waits { with_generation(DELIVERED, generation) } else { RAISED }, Ordering::Release);
+        waits.then_some(goroutine)
+    }
+}
+
 impl<Plat: Platform> Default for Signal<Plat> {
     fn default() -> Self {
         Self::new()
@@ -65,6 +94,48 @@ impl<Plat: Platform> SignalList<Plat> {
     #[inline(always)]
     pub(crate) fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Relaxed).is_some()
+    }
+}
+
+impl<Plat: Platform> Scheduler<Plat> {
+    /// Puts `signal`, which was raised and ends the wait of `goroutine`, on the raised list. Callable from interrupts.
+    pub(crate) fn put_raised(&self, signal: &'static Signal<Plat>, goroutine: &Goroutine<Plat>) {
+        self.note_raise(goroutine.id());
+        let ready = &self.signals.ready;
+        loop {
+            Plat::point(Site::DeviceSignal);
+            let first = ready.load(Ordering::Relaxed);
+            signal.next.store(first, Ordering::Relaxed);
+            // Ordering: Release publishes the link and all stores before it. Partner: the swap in `take_raised`.
+            if ready.replace(first, Some(signal), Ordering::Release, Ordering::Relaxed) {
+                break;
+            }
+        }
+    }
+
+    /// Takes all signals from the raised list. Calls `each` with every G that waits for one of these signals, in the
+    /// order of the raises. `by` is the P that the caller holds, if any.
+    pub(crate) fn take_raised(&self, by: Option<&Processor<Plat>>, mut each: impl FnMut(&'static Goroutine<Plat>)) {
+        Plat::point(Site::DeviceSignal);
+        // Ordering: Acquire, to see the links that `raise` has stored. Partner: the push in `raise`.
+        let mut newest_first = self.signals.ready.swap(None, Ordering::Acquire);
+        let mut oldest_first = None;
+        while let Some(signal) = newest_first {
+            newest_first = signal.next.load(Ordering::Relaxed);
+            signal.next.store(oldest_first, Ordering::Relaxed);
+            oldest_first = Some(signal);
+        }
+        while let Some(signal) = oldest_first {
+            // The link is read first, because after the delivery the signal may be raised and linked again.
+            oldest_first = signal.next.load(Ordering::Relaxed);
+            if let Some(goroutine) = signal.deliver() {
+                match by {
+                    Some(processor) => processor.tracer.note::<Plat>(EventKind::Device, Some(goroutine.id()), 0),
+                    None => self.note_outside(EventKind::Device, goroutine, 0),
+                }
+                each(goroutine);
+            }
+        }
     }
 }
 

@@ -26,7 +26,9 @@ use crate::base::reference::AtomicRef;
 use crate::base::spin_lock::Lock;
 use crate::base::timing_wheel::{Timed, TimingWheel, WheelEntry};
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
+use crate::entities::processor::Processor;
 use crate::platform::{Pinned, Platform};
+use crate::record::trace::EventKind;
 
 /// A timer that fires once. Like Gs, timers are never freed, only reused. Go: `timer`.
 ///
@@ -244,6 +246,18 @@ impl<Plat: Platform> Timers<Plat> {
         let action = wheel.pop_due(now).map(|(timer, _)| timer.action.get());
         self.publish(&wheel);
         action
+    }
+}
+
+impl<Plat: Platform> Processor<Plat> {
+    /// Takes the earliest timer of this P if it is due, and returns its action. `by` is the P that the caller holds, if any.
+    #[inline(always)]
+    pub(crate) fn pop_due_timer(&self, by: Option<&Self>, now: Instant) -> Option<Action<Plat>> {
+        let action = self.timers.pop_due(now)?;
+        if let Some(by) = by {
+            by.tracer.note::<Plat>(EventKind::Timer, None, self.id().get().into());
+        }
+        Some(action)
     }
 }
 

@@ -13,7 +13,9 @@ use crate::base::list::List;
 use crate::base::points::Site;
 use crate::base::spin_lock::Lock;
 use crate::entities::goroutine::Goroutine;
+use crate::entities::processor::Processor;
 use crate::platform::Platform;
+use crate::record::trace::EventKind;
 
 /// A FIFO of runnable Gs. Any M may append Gs and take the first one; each operation takes a lock of its own.
 pub(crate) struct UrgentQueue<Plat: Platform> {
@@ -60,6 +62,21 @@ impl<Plat: Platform> UrgentQueue<Plat> {
         let first = goroutines.pop_front();
         self.length.store(goroutines.len(), Ordering::Relaxed);
         first
+    }
+}
+
+impl<Plat: Platform> Processor<Plat> {
+    /// Puts an urgent G at the tail of the urgent queue of this P, which the caller holds. The caller makes sure that
+    /// the G is noticed.
+    pub(crate) fn put_urgent(&self, goroutine: &'static Goroutine<Plat>) {
+        self.tracer.note::<Plat>(EventKind::UrgentPut, Some(goroutine.id()), self.id().get().into());
+        self.urgent.push_back(goroutine);
+    }
+
+    /// Like [`put_urgent`](Self::put_urgent), for a caller that holds no P.
+    pub(crate) fn put_urgent_from_outside(&self, goroutine: &'static Goroutine<Plat>) {
+        goroutine.scheduler().note_outside(EventKind::UrgentPut, goroutine, self.id().get().into());
+        self.urgent.push_back(goroutine);
     }
 }
 

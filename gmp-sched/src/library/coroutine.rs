@@ -35,6 +35,7 @@ use crate::engine::pick::may_skip_pick;
 use crate::engine::switch::leave;
 use crate::engine::windows::{At, Window};
 use crate::entities::bubble::BubbleRef;
+use crate::entities::events::Leave;
 use crate::entities::goroutine::{Goroutine, WaitLocation, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
@@ -44,7 +45,6 @@ use crate::lifecycle::exit::goexit;
 use crate::lifecycle::join::{JoinHandle, forget_waiter};
 use crate::lifecycle::new_goroutine::{prepare, start_next};
 use crate::platform::{Pinned, Platform};
-use crate::record::trace::EventKind;
 
 /// The state that the two sides share. The lock is never contended, because one of the two sides is always parked.
 pub(crate) struct Shared<T, Plat: Platform> {
@@ -349,7 +349,7 @@ fn switch_to<Plat: Platform>(caller: CurrentGoroutine<Plat>, next: &'static Goro
         return switch_specially(caller, next);
     }
     let CurrentGoroutine { pinned, machine, me, .. } = caller;
-    drop(leave(pinned, machine, me, Some(next), |_, _| ()));
+    drop(leave(pinned, machine, me, Some(next), Leave::Recorded, |_, _| ()));
 }
 
 /// The part of [`switch_to`] before the change of stacks: parks the caller, and makes `next` runnable, which the caller
@@ -411,8 +411,7 @@ fn switch_specially<Plat: Platform>(caller: CurrentGoroutine<Plat>, next: &'stat
         }
     }
     next.set_status(Status::Runnable);
-    processor.tracer.note::<Plat>(EventKind::Switch, Some(me.id()), next.id().get());
-    drop(leave(pinned, machine, me, Some(next), |_, _| ()));
+    drop(leave(pinned, machine, me, Some(next), Leave::Switch(next.id()), |_, _| ()));
 }
 
 /// Switches like [`switch_to`], but through the queues. Called if one of the two Gs is locked to its M, if they belong

@@ -15,7 +15,6 @@ use crate::entities::status::Status;
 use crate::lifecycle::children::Children;
 use crate::lifecycle::join::{Finished, finished, left, switches_to_joiner};
 use crate::platform::{Pinned, Platform};
-use crate::record::trace::EventKind;
 
 /// Whether the next G may take over the stack of a G that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,9 +102,6 @@ pub(crate) fn end<Plat: Platform>(
         leave_bubble(&pinned, me, bubble);
     }
     let next = pick_next(&pinned, processor);
-    if next.is_none() || processor.records_every_leave() {
-        processor.tracer.note::<Plat>(EventKind::End, Some(me.id()), 0);
-    }
     match next {
         Some(next) if stack == StackUse::Free => hooks::pass_stack_on(me, next),
         Some(_) => {}
@@ -122,9 +118,6 @@ fn end_and_switch_to_joiner<Plat: Platform>(caller: CurrentGoroutine<Plat>, join
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
     let window = Window::<Plat>::open(At::End);
     processor.counters.finished.add(1);
-    if processor.records_every_leave() {
-        processor.tracer.note::<Plat>(EventKind::End, Some(me.id()), 0);
-    }
     switches_to_joiner(me);
     window.close();
     leave_forever(pinned, machine, me, Some(joiner), release)

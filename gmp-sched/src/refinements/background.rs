@@ -86,9 +86,7 @@ pub(crate) fn take_background<Plat: Platform>(
     if !scheduler.is_background_due() {
         return None;
     }
-    if machine.spinning.swap(false, Ordering::Relaxed) {
-        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
-    }
+    machine.end_spinning();
     // Ordering: as step 2 of Idle in idle.md; partner: the fence in `submitted_among_others`.
     fence(Ordering::SeqCst);
     Plat::point(Site::Idle);

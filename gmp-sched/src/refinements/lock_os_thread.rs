@@ -330,7 +330,7 @@ fn ready_locked<Plat: Platform>(here: Option<&'static Machine<Plat>>, goroutine:
         Plat::unpark_thread(to);
         return;
     }
-    scheduler.put_global_outside(&mut shared, goroutine);
+    scheduler.put_global_one(&mut shared, None, goroutine);
     // No P is idle, so no M has to be woken. An M that makes a P idle checks the list of locked Gs in the same critical
     // section.
     drop(shared);

@@ -292,6 +292,17 @@ pub(crate) fn stop_processor<Plat: Platform>(
     scheduler.count_stopped(shared);
 }
 
+/// Called by an M that returns from a system call and finds no P. If `processor`, which it held before, was stopped during
+/// the call, makes it an ordinary stopped P, which no M in a system call could take back, and returns `true`.
+pub(crate) fn leave_stopped<Plat: Platform>(processor: &Processor<Plat>) -> bool {
+    let is_stopped = processor.status() == ProcessorStatus::StoppedInSyscall;
+    if is_stopped {
+        processor.tracer.note::<Plat>(EventKind::Stop, None, 0);
+        processor.status.set(ProcessorStatus::Stopped);
+    }
+    is_stopped
+}
+
 /// Gives up the P of `machine` if the world is to stop. The caller then waits until it is assigned a P. Called on g0. Go:
 /// `gcstopm`.
 #[doc(alias = "gcstopm")]
@@ -308,8 +319,6 @@ pub(crate) fn stop_for_world<Plat: Platform>(machine: &'static Machine<Plat>) {
     machine.set_processor(None);
     machine.stopped_processor.store(Some(processor), Ordering::Relaxed);
     scheduler.put_idle_machine(&mut shared, machine);
-    if machine.spinning.swap(false, Ordering::Relaxed) {
-        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
-    }
+    machine.end_spinning();
     stop_processor(scheduler, &mut shared, processor);
 }

@@ -22,7 +22,7 @@ fn queue_grows_while_gs_are_on_it() {
                     scheduler.reserve_global().expect("memory");
                     let goroutine: &'static _ = Box::leak(Box::new(Goroutine::new(scheduler)));
                     goroutine.begin(GoroutineId(1 + number * THREADS + thread), None);
-                    scheduler.put_global_one(&mut scheduler.shared.lock(), goroutine);
+                    scheduler.put_global_one(&mut scheduler.shared.lock(), None, goroutine);
                 }
             });
         }

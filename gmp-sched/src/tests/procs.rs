@@ -26,7 +26,7 @@ fn order_is_kept_when_a_processor_is_retired() {
     second.queue.push_back(other).unwrap();
 
     let mut shared = scheduler.shared.lock();
-    later.iter().for_each(|&goroutine| scheduler.put_global_one(&mut shared, goroutine));
+    later.iter().for_each(|&goroutine| scheduler.put_global_one(&mut shared, None, goroutine));
     scheduler.destroy_processor(&mut shared, first, successor);
     scheduler.destroy_processor(&mut shared, second, successor);
 

@@ -19,7 +19,7 @@ proptest! {
             (0..size).map(|_| &*Box::leak(Box::new(Goroutine::new(scheduler)))).collect();
         for &goroutine in &goroutines {
             scheduler.reserve_global().expect("memory");
-            scheduler.put_global_one(&mut scheduler.shared.lock(), goroutine);
+            scheduler.put_global_one(&mut scheduler.shared.lock(), None, goroutine);
         }
 
         let processor = &scheduler.processors()[0];

@@ -3,11 +3,12 @@
 mod call_stacks;
 
 use crate::base::atomic::Ordering;
-use crate::base::id::{GoroutineId, MachineId};
+use crate::base::id::GoroutineId;
 use crate::entities::goroutine::Goroutine;
+use crate::entities::machine::Machine;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
-use crate::record::trace::{Event, EventKind};
+use crate::record::trace::{Event, EventKind, PreemptReason};
 use crate::record::trace_ring::{Ring, Tracer, details_of};
 
 impl Tracer {
@@ -41,20 +42,60 @@ impl Tracer {
         }
     }
 
-    /// Records that an M takes an idle P, to run Gs or to search for them.
-    pub(crate) fn note_busy<Plat: Platform>(&self, machine: MachineId, searches: bool) {
-        self.note::<Plat>(EventKind::Busy, None, machine.get().into());
-        if searches {
-            self.note::<Plat>(EventKind::Spin, None, 0);
-        }
-    }
-
     /// Records the birth of `goroutine`: the number of its creator (`by`), its own name, if any, and the function that
     /// it executes.
     pub(crate) fn note_birth<Plat: Platform>(&self, goroutine: &Goroutine<Plat>, by: u64) {
         if let Some(ring) = self.recording() {
             write_birth(ring, goroutine, by);
         }
+    }
+}
+
+/// How a G leaves its M.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Leave {
+    /// It parks.
+    #[cfg_attr(gmp_loom, expect(dead_code, reason = "under loom a park switches no stacks"))]
+    Park,
+    /// It yields.
+    Yield,
+    /// It ends.
+    End,
+    /// It gives way, because it has to.
+    GiveWay(PreemptReason),
+    /// It switches to the other G of a coroutine, which has this id.
+    #[cfg(feature = "extras")]
+    Switch(GoroutineId),
+    /// In a way that the caller records.
+    Recorded,
+}
+
+impl<Plat: Platform> Machine<Plat> {
+    /// Records how `me`, the G that runs on this M, leaves: for g0, or for `next`. A fast path, by which a G parks, yields
+    /// or ends for another G, is recorded only in an exact trace: while any other trace is taken, g0 makes each pick.
+    #[inline(always)]
+    pub(crate) fn note_leave(&self, me: &Goroutine<Plat>, next: Option<&Goroutine<Plat>>, how: Leave) {
+        let is_fast = next.is_some() && matches!(how, Leave::Park | Leave::Yield | Leave::End);
+        if !is_fast || Plat::EXACT_TRACES {
+            self.write_leave(me, is_fast, how);
+        }
+    }
+
+    #[cold]
+    fn write_leave(&self, me: &Goroutine<Plat>, is_fast: bool, how: Leave) {
+        let Some(processor) = self.processor().filter(|processor| !is_fast || processor.sampler.is_exact()) else {
+            return;
+        };
+        let (kind, detail) = match how {
+            Leave::Park => (EventKind::Park, me.wait_reason() as u64),
+            Leave::Yield => (EventKind::Yield, 0),
+            Leave::End => (EventKind::End, 0),
+            Leave::GiveWay(reason) => (EventKind::Preempt, reason as u64),
+            #[cfg(feature = "extras")]
+            Leave::Switch(next) => (EventKind::Switch, next.get()),
+            Leave::Recorded => return,
+        };
+        processor.tracer.note::<Plat>(kind, Some(me.id()), detail);
     }
 }
 

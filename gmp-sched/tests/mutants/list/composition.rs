@@ -26,10 +26,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "refinements/stop_the_world.rs",
         "an M that gives its P up for a stop stays counted as spinning",
-        "        if machine.spinning.swap(false, Ordering::Relaxed) {
-            scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
-        }
-        stop_processor",
+        "    machine.end_spinning();
+    stop_processor",
         "        stop_processor",
         Simulation("composition", "stopping_and_starting_the_world", ONE),
     ),
@@ -137,9 +135,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/pick.rs",
         "an M that has found work stays counted as spinning",
-        "        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
-        scheduler.wake_processor();",
-        "        scheduler.wake_processor();",
+        "    if machine.end_spinning() {",
+        "    if machine.spinning.swap(false, Ordering::Relaxed) {",
         Simulation("composition", "submitting_and_going_idle", ONE),
     ),
     mutant(

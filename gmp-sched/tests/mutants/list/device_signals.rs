@@ -80,7 +80,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("device_signals::wait_against_raises_and_a_poll"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "entities/signal.rs",
         "the commit of a wait mistakes a later wait for its own",
         "    generation.0 << TAG.count_ones() | state",
         "    let _ = generation;
@@ -150,14 +150,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("device_signals::deadline_against_a_"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "entities/signal.rs",
         "a raise whose wait has been ended by the deadline is dropped",
         "        self.word.swap(if waits { with_generation(DELIVERED, generation) } else { RAISED }, Ordering::Release);",
         "        self.word.swap(if waits { with_generation(DELIVERED, generation) } else { EMPTY }, Ordering::Release);",
         Model("device_signals::deadline_against_a_raise_that_is_polled"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "entities/signal.rs",
         "the end of a delivery is published without Release",
         "        self.word.swap(if waits { with_generation(DELIVERED, generation) } else { RAISED }, Ordering::Release);",
         "        self.word.swap(if waits { with_generation(DELIVERED, generation) } else { RAISED }, Ordering::Relaxed);",
@@ -175,7 +175,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("device_signals::two_raises_on_a_single_p_are_seen"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "entities/signal.rs",
         "a delivery overwrites the QUEUED mark before it knows whether the G still waits",
         "        let waits = goroutine.claim(generation);
         Plat::point(Site::DeviceSignal);",
@@ -192,33 +192,30 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("device_signals::"),
     ),
     mutant(
-        "engine/poll.rs",
+        "entities/signal.rs",
         "the link of a signal is read after the delivery, when the signal may be on the list again",
         "            oldest_first = signal.next.load(Ordering::Relaxed);
-            if let Some(goroutine) = signal.deliver() {
-                each(goroutine);
-            }",
-        "            if let Some(goroutine) = signal.deliver() {
-                each(goroutine);
-            }
-            oldest_first = signal.next.load(Ordering::Relaxed);",
+            if let Some(goroutine) = signal.deliver() {",
+        "            let goroutine = signal.deliver();
+            oldest_first = signal.next.load(Ordering::Relaxed);
+            if let Some(goroutine) = goroutine {",
         Model("device_signals::raise_of_a_signal_that_was_just_polled_is_kept"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "entities/signal.rs",
         "a push to the raised list loses a signal that is pushed at the same time",
-        "            if ready.replace(first, Some(self), Ordering::Release, Ordering::Relaxed) {
+        "            if ready.replace(first, Some(signal), Ordering::Release, Ordering::Relaxed) {
                 break;
             }",
-        "            ready.store(Some(self), Ordering::Release);
+        "            ready.store(Some(signal), Ordering::Release);
             break;",
         Model("device_signals::two_concurrent_raises_are_both_polled"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "entities/signal.rs",
         "a push to the raised list does not publish the link",
-        "            if ready.replace(first, Some(self), Ordering::Release, Ordering::Relaxed) {",
-        "            if ready.replace(first, Some(self), Ordering::Relaxed, Ordering::Relaxed) {",
+        "            if ready.replace(first, Some(signal), Ordering::Release, Ordering::Relaxed) {",
+        "            if ready.replace(first, Some(signal), Ordering::Relaxed, Ordering::Relaxed) {",
         Model("device_signals::"),
     ),
     mutant(

@@ -201,35 +201,36 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/idle.rs",
         "an M that finds work is not counted as spinning",
-        "        self.spinning.store(true, Ordering::Relaxed);
-        scheduler.spinning.fetch_add(1, Ordering::SeqCst);",
+        "            self.begin_to_spin(processor);",
         "",
         Model("idle::submitter_of_two_against_a_spinning_m_that_goes_idle"),
     ),
     mutant(
         "engine/idle.rs",
         "a spinning M that goes idle stays counted as spinning",
-        "            if self.spinning.swap(false, Ordering::Relaxed) {
-                scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
-            }",
+        "            self.end_spinning();",
         "",
         Model("idle::submitter_against_a_spinning_m_that_gives_up"),
     ),
     mutant(
         "engine/pick.rs",
         "a spinning M that finds work wakes no other M",
-        "        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
-        scheduler.wake_processor();",
-        "        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);",
+        "    if machine.end_spinning() {
+        machine.scheduler().wake_processor();
+    }",
+        "    machine.end_spinning();",
         Model("idle::submitter_against_a_spinning_m_that_finds_work"),
     ),
     mutant(
         "engine/pick.rs",
         "a spinning M that finds work wakes another M while it still counts as spinning",
-        "        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
-        scheduler.wake_processor();",
-        "        scheduler.wake_processor();
-        scheduler.spinning.fetch_sub(1, Ordering::SeqCst);",
+        "    if machine.end_spinning() {
+        machine.scheduler().wake_processor();
+    }",
+        "    if machine.is_spinning() {
+        machine.scheduler().wake_processor();
+        machine.end_spinning();
+    }",
         Model("idle::submitter_against_a_spinning_m_that_finds_work"),
     ),
 ];

@@ -36,11 +36,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
             return false;
         }
         Plat::point(Site::Syscall);
-        if !processor.status.claim_from_syscall() {
+        if !processor.claim_to_hand_off() {
             self.shared.lock().blocked_machines -= 1;
             return false;
         }",
-        "        if !processor.status.claim_from_syscall() {
+        "        if !processor.claim_to_hand_off() {
             return false;
         }
         if self.secure_successor().is_err() {
@@ -70,10 +70,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        match displaced {
             Some(processor) => {
                 goroutine.make_urgent(Plat::now());
-                scheduler.note_outside(EventKind::UrgentPut, goroutine, processor.id().get().into());
-                processor.urgent.push_back(goroutine);
+                processor.put_urgent_from_outside(goroutine);
             }
-            None => scheduler.put_global_outside(&mut shared, goroutine),
+            None => scheduler.put_global_one(&mut shared, None, goroutine),
         }
         match machine.processor() {
             Some(_) => {}
@@ -85,7 +84,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        scheduler.put_idle_machine(&mut shared, machine);
         displaced
     };
-    scheduler.put_global_one(&mut scheduler.shared.lock(), goroutine);",
+    scheduler.put_global_one(&mut scheduler.shared.lock(), None, goroutine);",
         Model("syscall::return_from_a_system_call_against_the_deadlock_check"),
     ),
     mutant(
@@ -102,10 +101,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        match displaced {
             Some(processor) => {
                 goroutine.make_urgent(Plat::now());
-                scheduler.note_outside(EventKind::UrgentPut, goroutine, processor.id().get().into());
-                processor.urgent.push_back(goroutine);
+                processor.put_urgent_from_outside(goroutine);
             }
-            None => scheduler.put_global_outside(&mut shared, goroutine),
+            None => scheduler.put_global_one(&mut shared, None, goroutine),
         }
         match machine.processor() {
             Some(_) => {}

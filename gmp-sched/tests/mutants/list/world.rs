@@ -127,17 +127,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "refinements/stop_the_world.rs",
         "an M that stops is not on the idle list",
         "        scheduler.put_idle_machine(&mut shared, machine);
-        if machine.spinning",
-        "        if machine.spinning",
+    machine.end_spinning()",
+        "    machine.end_spinning()",
         Model("world::"),
     ),
     mutant(
         "refinements/stop_the_world.rs",
         "an M that stops stays counted as spinning",
-        "        if machine.spinning.swap(false, Ordering::Relaxed) {
-            scheduler.spinning.fetch_sub(1, Ordering::SeqCst);
-        }
-        stop_processor",
+        "    machine.end_spinning();
+    stop_processor",
         "        stop_processor",
         Model("world::stopping_against_an_m_that_goes_idle"),
     ),
@@ -237,17 +235,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/syscall_return.rs",
         "an M whose P was stopped with the world leaves it behind",
         "            Some(processor) if processor.status.claim_from_syscall() => {
-                machine.hold(processor);",
+                machine.take(processor);",
         "            Some(processor) if false => {
-                machine.hold(processor);",
+                machine.take(processor);",
         Model("world::starting_against"),
     ),
     mutant(
-        "engine/syscall_return.rs",
+        "refinements/stop_the_world.rs",
         "an M that waits for the start leaves its P marked as stopped in a system call",
-        "                processor.status.set(ProcessorStatus::Stopped);
-            }",
-        "            }",
+        "        processor.status.set(ProcessorStatus::Stopped);
+    }
+    is_stopped",
+        "    }
+    is_stopped",
         Model("world::"),
     ),
     mutant(
