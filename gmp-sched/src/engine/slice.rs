@@ -62,7 +62,9 @@ impl<Plat: Platform> Processor<Plat> {
             // Otherwise the pick would check the global queue first, see `begin_next_slice`.
             self.slice.ends.store(NONE, Ordering::Relaxed);
         }
-        if !is_urgent {
+        if is_urgent {
+            self.use_up_urgent_time();
+        } else {
             self.renew_urgent_time();
         }
     }

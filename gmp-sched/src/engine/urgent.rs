@@ -137,6 +137,12 @@ impl<Plat: Platform> Processor<Plat> {
         self.urgent_until.store(0, Ordering::Relaxed);
         self.urgent_tick.store(self.tick().wrapping_sub(1), Ordering::Relaxed);
     }
+
+    /// Makes another G run before the urgent ones, if one waits.
+    pub(crate) fn use_up_urgent_time(&self) {
+        self.urgent_until.store(0, Ordering::Relaxed);
+        self.urgent_tick.store(self.tick(), Ordering::Relaxed);
+    }
 }
 
 /// Called when urgent Gs have used up their time. The G that runs next is not displaced for a while. After that G,

@@ -329,7 +329,8 @@ fn hogs_that_sleep_leave_slices_to_others() {
                 sim::go(move || {
                     let mut random = Random::new(8 * seed + sleeper);
                     for _ in 0..3 {
-                        sim::sleep(Duration::from_micros(random.below(100)));
+                        let longest_nap = if random.below(2) == 0 { 100 } else { 8_000 };
+                        sim::sleep(Duration::from_micros(random.below(longest_nap)));
                         sim::work(Duration::from_micros(random.below(15_000)));
                     }
                 })
@@ -337,6 +338,29 @@ fn hogs_that_sleep_leave_slices_to_others() {
             .collect();
         sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
         hogs.stop();
+    });
+}
+
+/// A G that is urgent when a slice is over lets another G run undisturbed before it continues.
+#[test]
+fn urgent_g_gives_way_at_the_end_of_a_slice() {
+    explore(|_| {
+        if sim::config().cpus > 1 || sim::config().processors > 1 {
+            return;
+        }
+        let hogs = Hogs::start(2, Duration::from_millis(1));
+        let urgent = sim::go(|| {
+            // Only an interrupt notices that a slice has begun or is over: here those of these two timers.
+            sim::go(|| sim::sleep(SLICE + SLICE / 20)).detach();
+            sim::sleep(SLICE / 100);
+            sim::sleep(SLICE / 4);
+            let before = sim::elapsed();
+            sim::work(SLICE);
+            sim::elapsed() - before
+        });
+        let took = urgent.join().unwrap();
+        hogs.stop();
+        assert!(took >= SLICE + Duration::from_micros(50), "no other G has run: took {took:?}");
     });
 }
 

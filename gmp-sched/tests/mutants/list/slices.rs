@@ -38,11 +38,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/slice.rs",
         "urgent Gs run on after the end of a slice",
-        "        if !is_urgent {
+        "        if is_urgent {
+            self.use_up_urgent_time();",
+        "        if is_urgent {
             self.renew_urgent_time();",
-        "        if true {
-            self.renew_urgent_time();",
-        Simulation("simulation/preemption", "hogs_that_sleep_leave_slices_to_others", 60),
+        Simulation("simulation/preemption", "urgent_g_gives_way_at_the_end_of_a_slice", 60),
     ),
     mutant(
         "engine/urgent.rs",
