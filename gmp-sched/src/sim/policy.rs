@@ -366,12 +366,18 @@ impl Policy {
         }
     }
 
-    /// P2 and P7. An event readies a G, or the G has to give way less than a slice after its event.
+    /// P2 and P7. An event readies a G, or the G has to give way less than a slice after its event. (The events of a trace
+    /// are recorded a moment after the decision.)
     fn enter_urgent(&mut self, g: Id, of: usize, when: Instant, at_once: bool) -> Result<(), String> {
         let urgent = self.urgent_since.entry(g).or_insert((when, true));
         urgent.1 = true;
         let since = urgent.0;
-        if self.runnable.get(&g).and_then(|places| places.slice_over).is_some_and(|over| over - since > SLICE) {
+        if self
+            .runnable
+            .get(&g)
+            .and_then(|places| places.slice_over)
+            .is_some_and(|over| over - since > SLICE + SLICE / 4)
+        {
             return Err(format!("P2: goroutine {g} stays urgent for more than a slice after its event"));
         }
         self.enter(g, Places { urgent_of: Some(of), at_once, ..Places::default() });
