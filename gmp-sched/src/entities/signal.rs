@@ -115,6 +115,7 @@ impl<Plat: Platform> Scheduler<Plat> {
 
     /// Takes all signals from the raised list. Calls `each` with every G that waits for one of these signals, in the
     /// order of the raises. `by` is the P that the caller holds, if any.
+    #[inline(always)]
     pub(crate) fn take_raised(&self, by: Option<&Processor<Plat>>, mut each: impl FnMut(&'static Goroutine<Plat>)) {
         Plat::point(Site::DeviceSignal);
         // Ordering: Acquire, to see the links that `raise` has stored. Partner: the push in `raise`.
