@@ -6,6 +6,7 @@ use crate::base::atomic::Ordering;
 use crate::base::id::GoroutineId;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
+use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
 use crate::record::trace::{Event, EventKind, PreemptReason};
@@ -76,27 +77,29 @@ impl<Plat: Platform> Machine<Plat> {
     #[inline(always)]
     pub(crate) fn note_leave(&self, me: &Goroutine<Plat>, next: Option<&Goroutine<Plat>>, how: Leave) {
         let is_fast = next.is_some() && matches!(how, Leave::Park | Leave::Yield | Leave::End);
-        if !is_fast || Plat::EXACT_TRACES {
-            self.write_leave(me, is_fast, how);
+        if is_fast && !Plat::EXACT_TRACES || matches!(how, Leave::Recorded) {
+            return;
+        }
+        let Some(processor) = self.processor() else { return };
+        if processor.tracer.recording().is_some() && (!is_fast || processor.sampler.is_exact()) {
+            write_leave(processor, me, how);
         }
     }
+}
 
-    #[cold]
-    fn write_leave(&self, me: &Goroutine<Plat>, is_fast: bool, how: Leave) {
-        let Some(processor) = self.processor().filter(|processor| !is_fast || processor.sampler.is_exact()) else {
-            return;
-        };
-        let (kind, detail) = match how {
-            Leave::Park => (EventKind::Park, me.wait_reason() as u64),
-            Leave::Yield => (EventKind::Yield, 0),
-            Leave::End => (EventKind::End, 0),
-            Leave::GiveWay(reason) => (EventKind::Preempt, reason as u64),
-            #[cfg(feature = "extras")]
-            Leave::Switch(next) => (EventKind::Switch, next.get()),
-            Leave::Recorded => return,
-        };
-        processor.tracer.note::<Plat>(kind, Some(me.id()), detail);
-    }
+#[cold]
+#[inline(never)]
+fn write_leave<Plat: Platform>(processor: &Processor<Plat>, me: &Goroutine<Plat>, how: Leave) {
+    let (kind, detail) = match how {
+        Leave::Park => (EventKind::Park, me.wait_reason() as u64),
+        Leave::Yield => (EventKind::Yield, 0),
+        Leave::End => (EventKind::End, 0),
+        Leave::GiveWay(reason) => (EventKind::Preempt, reason as u64),
+        #[cfg(feature = "extras")]
+        Leave::Switch(next) => (EventKind::Switch, next.get()),
+        Leave::Recorded => return,
+    };
+    processor.tracer.note::<Plat>(kind, Some(me.id()), detail);
 }
 
 fn write_birth<Plat: Platform>(ring: &Ring, goroutine: &Goroutine<Plat>, by: u64) {
