@@ -23,7 +23,7 @@
 //! | | `timers`, `waiter`, `signal`, `current_slice`, `current_call`, `sampler`, `locked`, `world_stop`, `bubble` | the data of these mechanisms in Gs, Ms, Ps and the scheduler | `timer`, `sudog`, `pollDesc`, `sysmontick` |
 //! | `engine` | `schedule`, `pick`, `take_global`, `steal` | the loop of g0, the pick of the next G, taking from the global queue, stealing | `schedule`, `findRunnable`, `globrunqgetbatch`, `stealWork` |
 //! | | `enqueue`, [`mod@yield_now`] | enqueueing runnable Gs, yielding | `runqput`, `injectglist`, `Gosched` |
-//! | | `switch`, [`mod@park`] | switching from a G, the commit on the far side, blocking and readying | `execute`, `mcall`, `gopark`, `goready` |
+//! | | `switch`, [`mod@park`], `ready` | switching from a G, the commit on the far side, blocking and readying | `execute`, `mcall`, `gopark`, `goready` |
 //! | | [`idle`], `timekeeper` | idle Ps and Ms, wakeups, and why none is lost; the M that wakes for the timers of idle Ps | `wakep`, `startm`, `stopm`, `wakeNetPoller` |
 //! | | `slice`, [`preempt`], [`sysmon`] | time slices and preemption; the monitor of slices and system calls | `retake`, `gopreempt_m`, `sysmon` |
 //! | | [`interrupt_return`] | asynchronous preemption on the return from an interrupt | `asyncPreempt`, `doSigPreempt` |

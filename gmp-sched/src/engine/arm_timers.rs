@@ -2,7 +2,7 @@
 //! G waits has come.
 
 use crate::base::instant::Instant;
-use crate::engine::park::make_runnable;
+use crate::engine::ready::make_runnable;
 use crate::entities::bubble::BubblePointer;
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::timers::{Action, Timer};

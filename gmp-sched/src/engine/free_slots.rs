@@ -8,7 +8,6 @@ use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
 use crate::base::forever::make_forever;
 use crate::engine::hooks::{check_poison, poison};
-use crate::entities::free_list::BATCH;
 use crate::entities::goroutine::{Goroutine, StackSize};
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
@@ -238,17 +237,5 @@ impl<Plat: Platform> Scheduler<Plat> {
             Plat::release_stacks(stacks);
         }
         drop(pinned);
-    }
-
-    /// The number of stacks that dead Gs keep for reuse.
-    #[must_use]
-    pub fn cached_stacks(&'static self) -> usize {
-        let pinned = Pinned::<Plat>::of_scheduler();
-        let common = {
-            let free = self.free.lock();
-            free.with_stack.len() + free.batches.len() * BATCH as usize
-        };
-        drop(pinned);
-        common + self.processors().iter().map(|processor| processor.free.len() as usize).sum::<usize>()
     }
 }

@@ -4,10 +4,11 @@
 //! |---|---|---|---|
 //! | [`take_background`] | `pick`, before the M goes idle | the G that frees the memory of caches | the M goes idle |
 //! | [`wait_for_locked`], [`start_elsewhere`] | `schedule`, `pick` | an M whose G is locked to it runs no other G; a G that is locked to another M runs there | no G is locked |
-//! | [`ready_elsewhere`] | `park`, when a wait ends | a G that is locked to its M goes to no queue of a P | as above |
+//! | [`ready_elsewhere`] | `ready` | a G that is locked to its M goes to no queue of a P | as above |
+//! | [`displace_locked`] | `preempt` | g0 hands the P of a locked G to another M, which runs the urgent G | as above |
 //! | [`stay_on`], [`unlock`] | `syscall_return`, `finish` | a G is locked at the end of a system call in which it must not leave its thread, until it ends | such a G ends the program |
 //! | [`stay_to_unwind`], [`unlock_after_unwinding`] | `native` | a G that waits while it unwinds is locked to its thread | such a G ends the program |
-//! | [`stop_for_world`], [`stop_processor`], [`leave_stopped`] | `pick`, `handoff`, `syscall_return` | a P is given up, because another G has stopped the world | the world is never stopped |
+//! | [`stop_for_world`], [`stop_processor`], [`leave_stopped`], [`give_way_to_stop`] | `pick`, `handoff`, `syscall_return`, `preempt` | a P is given up, because another G has stopped the world | the world is never stopped |
 //! | [`reuse_stack`], [`pass_stack_on`] | `park`, `switch`, `finish`, before the first switch to a G | the G gets a stack that is in the caches | each G keeps its own stack |
 //! | [`poison`], [`check_poison`] | `free_slots` | for tests: a write to the stack of a dead G ends the program | the write is not noticed |
 //! | [`spawned`], [`spawned_outside`], [`readied`], [`runnable_again`], [`returned`] | where a G becomes runnable | a sample of the Gs measures how long it is runnable; a trace shows every G | no G is sampled |
@@ -20,13 +21,13 @@
 pub(crate) use crate::refinements::background::take_background;
 pub(crate) use crate::refinements::exchange_stacks::{pass_stack_on, reuse_stack};
 pub(crate) use crate::refinements::lock_os_thread::{
-    ready_elsewhere, start_elsewhere, stay_on, unlock, wait_for_locked,
+    displace_locked, ready_elsewhere, start_elsewhere, stay_on, unlock, wait_for_locked,
 };
 #[cfg(feature = "std")]
 pub(crate) use crate::refinements::lock_os_thread::{stay_to_unwind, unlock_after_unwinding};
 pub(crate) use crate::refinements::poison::{check_poison, poison};
 pub(crate) use crate::refinements::sampling::{readied, returned, runnable_again, spawned, spawned_outside};
-pub(crate) use crate::refinements::stop_the_world::{leave_stopped, stop_for_world, stop_processor};
+pub(crate) use crate::refinements::stop_the_world::{give_way_to_stop, leave_stopped, stop_for_world, stop_processor};
 #[cfg(all(test, feature = "std"))]
 pub(crate) use crate::refinements::windows::injected::reach;
 pub(crate) use crate::refinements::windows::panicked;

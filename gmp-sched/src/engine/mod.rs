@@ -20,6 +20,7 @@ pub mod park;
 pub(crate) mod pick;
 pub(crate) mod poll;
 pub mod preempt;
+pub(crate) mod ready;
 pub(crate) mod schedule;
 pub mod sleep;
 pub(crate) mod slice;

@@ -1,6 +1,7 @@
 //! Replaces `hooks.rs` if the feature `refinements` is off: nothing is attached to the textbook.
 
 use crate::base::error::OutOfResources;
+use crate::engine::current::CurrentGoroutine;
 use crate::engine::windows::At;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
@@ -8,6 +9,7 @@ use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::shared::Shared;
 use crate::platform::{Pinned, Platform};
+use crate::record::trace::PreemptReason;
 
 #[inline(always)]
 pub(crate) fn take_background<Plat: Platform>(
@@ -57,6 +59,16 @@ pub(crate) fn stop_for_world<Plat: Platform>(_: &'static Machine<Plat>) {}
 
 #[inline(always)]
 pub(crate) fn stop_processor<Plat: Platform>(_: &Scheduler<Plat>, _: &mut Shared<Plat>, _: &'static Processor<Plat>) {}
+
+#[inline(always)]
+pub(crate) fn give_way_to_stop<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
+    caller.pinned
+}
+
+#[inline(always)]
+pub(crate) fn displace_locked<Plat: Platform>(caller: CurrentGoroutine<Plat>, _: PreemptReason) -> Pinned<Plat> {
+    caller.pinned
+}
 
 #[inline(always)]
 pub(crate) fn leave_stopped<Plat: Platform>(_: &Processor<Plat>) -> bool {

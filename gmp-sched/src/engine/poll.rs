@@ -31,7 +31,7 @@ use core::ptr;
 
 use crate::base::atomic::{Ordering, fence};
 use crate::base::points::Site;
-use crate::engine::park::ready_pinned;
+use crate::engine::ready::ready_pinned;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::scheduler::Scheduler;

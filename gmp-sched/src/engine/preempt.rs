@@ -38,6 +38,7 @@ use crate::base::instant::Instant;
 use crate::base::under_loom::IS_MODEL;
 use crate::engine::current::{CurrentGoroutine, refuse};
 use crate::engine::enqueue::{requeue_global, requeue_next, requeue_urgent};
+use crate::engine::hooks;
 use crate::engine::switch::leave;
 use crate::engine::urgent::{await_next, take_first};
 use crate::entities::events::Leave;
@@ -155,7 +156,7 @@ pub fn give_way<Plat: Platform>(pinned: Pinned<Plat>) -> Pinned<Plat> {
     Plat::may_migrate();
     let caller = CurrentGoroutine { pinned, machine, processor, me };
     if machine.scheduler().is_stopping() {
-        return stop_here(caller);
+        return hooks::give_way_to_stop(caller);
     }
     if processor.is_slice_over() {
         return preempt(caller);
@@ -182,7 +183,7 @@ pub(crate) fn before_wait<Plat: Platform>() {
 fn give_way_before_wait<Plat: Platform>() {
     let Some(caller) = CurrentGoroutine::<Plat>::if_may_block() else { return };
     if caller.machine.scheduler().is_stopping() {
-        drop(stop_here(caller));
+        drop(hooks::give_way_to_stop(caller));
     } else if caller.processor.is_slice_over() {
         drop(preempt(caller));
     }
@@ -199,14 +200,6 @@ fn preempt<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
     processor.pass_slice_on(machine.scheduler(), is_urgent);
     let requeue = if is_urgent { requeue_urgent } else { requeue_global };
     leave(pinned, machine, me, None, Leave::GiveWay(PreemptReason::Slice), requeue)
-}
-
-/// Called when the world is to stop. The calling G goes to `runnext` of its P, or, if it is locked, to the list of
-/// locked Gs. So it usually runs as soon as the world has started again. Go: `goschedImpl` with `preempted`.
-#[cold]
-fn stop_here<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
-    let CurrentGoroutine { pinned, machine, me, .. } = caller;
-    leave(pinned, machine, me, None, Leave::GiveWay(PreemptReason::WorldStop), requeue_next)
 }
 
 /// Wakeup preemption. If there is an urgent G, and the calling G has run undisturbed for long enough, the urgent G runs
@@ -226,7 +219,10 @@ fn displace_for_urgent<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned
         return pinned;
     }
     if me.is_locked() {
-        return displace_locked(CurrentGoroutine { pinned, machine, processor, me });
+        return hooks::displace_locked(
+            CurrentGoroutine { pinned, machine, processor, me },
+            reason_to_displace(scheduler),
+        );
     }
     let reason = reason_to_displace(scheduler);
     let next = take_first(&pinned, scheduler, processor, now);
@@ -249,14 +245,4 @@ fn reason_to_displace<Plat: Platform>(scheduler: &Scheduler<Plat>) -> PreemptRea
 #[inline(always)]
 fn has_urgent_work<Plat: Platform>(scheduler: &Scheduler<Plat>, processor: &Processor<Plat>) -> bool {
     scheduler.signals.is_ready() || processor.has_urgent_work()
-}
-
-/// Called when an urgent G is to displace the calling G, which is locked to its M. This M runs no other G, so g0 hands
-/// the P to another M, which picks the urgent G.
-#[cold]
-#[inline(never)]
-fn displace_locked<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
-    let CurrentGoroutine { pinned, machine, me, .. } = caller;
-    let reason = reason_to_displace(machine.scheduler());
-    leave(pinned, machine, me, None, Leave::GiveWay(reason), requeue_global)
 }

@@ -35,7 +35,7 @@ use core::time::Duration;
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::engine::enqueue::put_next_last;
-use crate::engine::park::make_runnable;
+use crate::engine::ready::make_runnable;
 use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;

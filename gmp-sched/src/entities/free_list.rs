@@ -20,8 +20,8 @@ use core::fmt;
 use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::list::{Linked, List};
 use crate::base::reference::AtomicRef;
-#[cfg(doc)]
 use crate::entities::scheduler::Scheduler;
+use crate::platform::{Pinned, Platform};
 
 /// Size of a G's stack in bytes, unless its platform has [another default](crate::platform::Platform::STACK_SIZE) or
 /// the program chooses another size. If the platform can, it commits the memory of a stack only when the memory is
@@ -127,5 +127,19 @@ impl<T: Linked> FreeList<T> {
 impl<T: Linked> fmt::Debug for FreeList<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "FreeList({})", self.len())
+    }
+}
+
+impl<Plat: Platform> Scheduler<Plat> {
+    /// The number of stacks that dead Gs keep for reuse.
+    #[must_use]
+    pub fn cached_stacks(&'static self) -> usize {
+        let pinned = Pinned::<Plat>::of_scheduler();
+        let common = {
+            let free = self.free.lock();
+            free.with_stack.len() + free.batches.len() * BATCH as usize
+        };
+        drop(pinned);
+        common + self.processors().iter().map(|processor| processor.free.len() as usize).sum::<usize>()
     }
 }

@@ -21,7 +21,7 @@ use core::marker::PhantomData;
 use crate::base::atomic::Ordering;
 use crate::base::error::JoinError;
 use crate::context::{self, Start, Transfer, Word};
-use crate::engine::park::ready_pinned;
+use crate::engine::ready::ready_pinned;
 use crate::engine::switch::arrive;
 use crate::entities::goroutine::{BodyFunctions, Goroutine, StackSize};
 use crate::entities::inline_body::{ALIGN, ROOM};

@@ -2,7 +2,7 @@
 
 use super::explore_every_point;
 use super::platform::{Setting, run_as, run_next, spawn_as};
-use crate::engine::park::ready_pinned;
+use crate::engine::ready::ready_pinned;
 use crate::refinements::background::Left;
 
 /// The submitter wakes no M, because it sees a spinning M. The spinning M takes the background G at the same time, so

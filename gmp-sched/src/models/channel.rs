@@ -13,7 +13,7 @@ use super::{explore, explore_every_point, pass_point};
 use crate::base::atomic::{AtomicBool, Ordering};
 use crate::base::instant::Instant;
 use crate::engine::loom_wait;
-use crate::engine::park::ready_pinned;
+use crate::engine::ready::ready_pinned;
 use crate::entities::goroutine::{Goroutine, WaitGeneration, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::{ParkedStatus, Status};

@@ -9,7 +9,7 @@ use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::base::instant::Instant;
 use crate::engine::current::CurrentGoroutine;
 use crate::engine::enqueue::requeue_last;
-use crate::engine::park::ready_pinned;
+use crate::engine::ready::ready_pinned;
 use crate::engine::steal::share;
 use crate::engine::switch::set_running;
 use crate::entities::goroutine::{Goroutine, WaitReason};

@@ -3,7 +3,7 @@
 use super::platform::{Setting, spawn_as};
 use super::{explore_every_point, explore_with_both_locks};
 use crate::base::instant::Instant;
-use crate::engine::park::ready_pinned;
+use crate::engine::ready::ready_pinned;
 use crate::entities::goroutine::WaitReason;
 use crate::entities::status::ParkedStatus;
 use crate::platform::Pinned;

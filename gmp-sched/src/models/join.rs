@@ -7,7 +7,7 @@ use super::checked::Checked;
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::base::instant::Instant;
-use crate::engine::park::{make_runnable, ready_pinned};
+use crate::engine::ready::{make_runnable, ready_pinned};
 use crate::engine::steal::share;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;

@@ -3,7 +3,7 @@
 use super::platform::{Model, Setting, run_as, run_next, spawn_as};
 use super::{explore, explore_every_point};
 use crate::base::atomic::Ordering;
-use crate::engine::park::ready_pinned;
+use crate::engine::ready::ready_pinned;
 use crate::engine::syscall::enter_blocking;
 use crate::entities::machine::Machine;
 use crate::platform::Pinned;

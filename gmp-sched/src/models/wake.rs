@@ -7,7 +7,7 @@ use super::platform::{Model, Setting, run_as, run_locked, run_next, run_outside,
 use super::{explore, explore_every_point, explore_with_both_locks};
 use crate::base::atomic::{AtomicBool, Ordering};
 use crate::base::instant::Instant;
-use crate::engine::park::ready_pinned;
+use crate::engine::ready::ready_pinned;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;

@@ -10,7 +10,7 @@ use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::engine::arm_timers::arm;
 use crate::engine::enqueue::requeue_next;
-use crate::engine::park::ready_pinned;
+use crate::engine::ready::ready_pinned;
 use crate::engine::syscall::{enter_blocking, enter_syscall};
 use crate::engine::syscall_return::{has_to_stop, requeue_without_processor, take_processor_back};
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
@@ -294,5 +294,5 @@ fn timers_are_not_missed_when_the_world_starts() {
 }
 
 fn make_runnable(pinned: &Pinned<Model>, goroutine: &'static Goroutine<Model>) -> &'static Goroutine<Model> {
-    crate::engine::park::make_runnable(pinned, goroutine).expect("it is not locked")
+    crate::engine::ready::make_runnable(pinned, goroutine).expect("it is not locked")
 }

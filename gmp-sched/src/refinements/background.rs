@@ -23,7 +23,7 @@
 use crate::base::atomic::{Ordering, fence};
 use crate::base::instant::Instant;
 use crate::base::points::Site;
-use crate::engine::park::make_runnable;
+use crate::engine::ready::make_runnable;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;

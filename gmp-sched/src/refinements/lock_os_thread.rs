@@ -21,15 +21,18 @@ use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
 use crate::base::id::GoroutineId;
 use crate::base::points::Site;
-use crate::engine::current::CurrentProcessor;
+use crate::engine::current::{CurrentGoroutine, CurrentProcessor};
+use crate::engine::enqueue::requeue_global;
+use crate::engine::switch::leave;
 use crate::engine::urgent::await_next;
+use crate::entities::events::Leave;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::{EndedMachine, Machine};
 use crate::entities::processor::Processor;
 use crate::entities::shared::Shared;
 use crate::entities::status::Status;
 use crate::platform::{Parking, Pinned, Platform};
-use crate::record::trace::EventKind;
+use crate::record::trace::{EventKind, PreemptReason};
 
 /// Keeps the calling G locked to its M until the same G drops this value. If the G holds several such values, the G is
 /// unlocked when it drops the last one.
@@ -204,6 +207,15 @@ pub(crate) fn unlock_after_unwinding<Plat: Platform>(machine: &'static Machine<P
     if machine.locked.unwinds.swap(false, Ordering::Relaxed) {
         machine.unlock_current();
     }
+}
+
+/// Called when an urgent G is to displace the calling G, which is locked to its M. This M runs no other G, so g0 hands
+/// the P to another M, which picks the urgent G.
+#[cold]
+#[inline(never)]
+pub(crate) fn displace_locked<Plat: Platform>(caller: CurrentGoroutine<Plat>, reason: PreemptReason) -> Pinned<Plat> {
+    let CurrentGoroutine { pinned, machine, me, .. } = caller;
+    leave(pinned, machine, me, None, Leave::GiveWay(reason), requeue_global)
 }
 
 /// Called when the calling G ends: unlocks it from its M, if it is locked.

@@ -28,10 +28,14 @@ use crate::base::atomic::{Ordering, fence};
 use crate::base::list::List;
 use crate::base::points::Site;
 use crate::engine::current::CurrentGoroutine;
+use crate::engine::enqueue::requeue_next;
 use crate::engine::idle::Assignment;
-use crate::engine::park::{park_with, ready_pinned};
+use crate::engine::park::park_with;
 use crate::engine::preempt::before_wait;
+use crate::engine::ready::ready_pinned;
+use crate::engine::switch::leave;
 use crate::engine::windows::{At, Window};
+use crate::entities::events::Leave;
 use crate::entities::goroutine::WaitReason;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
@@ -40,7 +44,7 @@ use crate::entities::scheduler::Scheduler;
 use crate::entities::shared::Shared;
 pub use crate::entities::world_stop::{StopReason, Stops};
 use crate::platform::{Parking, Pinned, Platform};
-use crate::record::trace::EventKind;
+use crate::record::trace::{EventKind, PreemptReason};
 
 /// How long the stopper waits before it repeats its request to the Ps that have not stopped.
 const ROUND: Duration = Duration::from_micros(100);
@@ -301,6 +305,14 @@ pub(crate) fn leave_stopped<Plat: Platform>(processor: &Processor<Plat>) -> bool
         processor.status.set(ProcessorStatus::Stopped);
     }
     is_stopped
+}
+
+/// Called when the world is to stop. The calling G goes to `runnext` of its P, or, if it is locked, to the list of
+/// locked Gs. So it usually runs as soon as the world has started again. Go: `goschedImpl` with `preempted`.
+#[cold]
+pub(crate) fn give_way_to_stop<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
+    let CurrentGoroutine { pinned, machine, me, .. } = caller;
+    leave(pinned, machine, me, None, Leave::GiveWay(PreemptReason::WorldStop), requeue_next)
 }
 
 /// Gives up the P of `machine` if the world is to stop. The caller then waits until it is assigned a P. Called on g0. Go:

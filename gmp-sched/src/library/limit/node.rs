@@ -22,7 +22,7 @@ use crate::base::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::base::spin_lock::Lock;
-use crate::engine::park::ready_pinned;
+use crate::engine::ready::ready_pinned;
 use crate::engine::sleep::now;
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::library::waiter::WaitQueue;

@@ -7,7 +7,7 @@ use super::locks::{enter_all, leave_queues, lock_in_order, sort, unlock_all};
 use super::{Case, Choice};
 use crate::base::atomic::Ordering;
 use crate::engine::current::CurrentGoroutine;
-use crate::engine::park::ready_pinned;
+use crate::engine::ready::ready_pinned;
 use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::{Goroutine, WaitGeneration, WaitReason};
 use crate::entities::wait_reason::{Awaited, WaitFor};

@@ -45,7 +45,7 @@ use crate::base::reference::AtomicRef;
 use crate::base::spin_lock::Lock;
 use crate::engine::arm_timers::arm_in;
 use crate::engine::current::CurrentProcessor;
-use crate::engine::park::make_runnable;
+use crate::engine::ready::make_runnable;
 use crate::entities::bubble::BubbleRef;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;

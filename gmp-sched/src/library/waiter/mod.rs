@@ -29,7 +29,8 @@ use core::ptr;
 use crate::base::atomic::Ordering;
 use crate::engine::arm_timers::WaitEnd;
 use crate::engine::current::CurrentGoroutine;
-use crate::engine::park::{park_with, ready_pinned};
+use crate::engine::park::park_with;
+use crate::engine::ready::ready_pinned;
 #[cfg(doc)]
 use crate::entities::goroutine::Goroutine;
 use crate::entities::goroutine::WaitGeneration;
