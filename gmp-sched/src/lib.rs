@@ -10,18 +10,20 @@
 //! |---|---|---|---|
 //! | `base` | [`run_queue`] | local ring and `runnext` | `runqput`, `runqget`, `runqgrab` |
 //! | | `points`, `error`, `instant`, `id` | points at which a simulator may switch; errors; points in time; the ids of Gs, Ms and Ps | |
-//! | | `timing_wheel`, `list`, `reference`, `spin_lock`, `atomic` | hierarchical timing wheel, intrusive FIFO, atomic references, the atomics and locks of all protocols | `gQueue` |
+//! | | `timing_wheel`, `ranked_queue`, `list`, `reference`, `spin_lock`, `atomic` | hierarchical timing wheel, intrusive priority queue, intrusive FIFO, atomic references, the atomics and locks of all protocols | `gQueue` |
 //! | | `under_loom` | what differs in the loom models | |
 //! | [`context`] | | the context switch | `gogo`, `mcall`, `gosave` |
 //! | [`kthread`] | | kernel threads, the level below Ms | (the operating system) |
 //! | `record` | [`mod@latency`], [`mod@trace`], `cpu_tracer`, `counters` | scheduling latency, traces of events on Ps and CPUs, counters of each P | `timeToRun`, `runtime/trace` |
 //! | [`platform`] | | what the scheduler needs from the computer or operating system | `acquirem`, `releasem` |
+//! | [`policy`] | | the questions that a program's own scheduling policy answers; priorities with aging, earliest deadline first | |
 //! | `entities` | [`goroutine`], [`machine`], [`processor`], [`scheduler`], `shared` | G, M, P and what they share | `g`, `m`, `p`, `schedt` |
 //! | | `global_queue`, `free_list` | the global run queue; dead Gs, with and without a stack | `schedt.runq`, `schedt.gFree` |
 //! | | `status`, `wait_reason` | the status of a G, the reason of its wait | `waitReason` |
 //! | | `events` | recording the events of traces | `traceEvent` |
 //! | | `timers`, `waiter`, `signal`, `current_slice`, `current_call`, `sampler`, `locked`, `world_stop`, `bubble` | the data of these mechanisms in Gs, Ms, Ps and the scheduler | `timer`, `sudog`, `pollDesc`, `sysmontick` |
 //! | `engine` | `schedule`, `pick`, `take_global`, `steal` | the loop of g0, the pick of the next G, taking from the global queue, stealing | `schedule`, `findRunnable`, `globrunqgetbatch`, `stealWork` |
+//! | | [`by_policy`] | the same for a program with a policy of its own | |
 //! | | `enqueue`, [`mod@yield_now`] | enqueueing runnable Gs, yielding | `runqput`, `injectglist`, `Gosched` |
 //! | | `switch`, [`mod@park`], `ready` | switching from a G, the commit on the far side, blocking and readying | `execute`, `mcall`, `gopark`, `goready` |
 //! | | [`idle`], `timekeeper` | idle Ps and Ms, wakeups, and why none is lost; the M that wakes for the timers of idle Ps | `wakep`, `startm`, `stopm`, `wakeNetPoller` |
@@ -98,6 +100,11 @@ mod models;
 pub mod native;
 pub mod platform;
 mod platform_aliases;
+pub mod policy;
+/// Tests the example in the guide to policies.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/manual/policies.md")]
+mod policies {}
 /// Tests the example in README.md, the file that package registries show.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
@@ -128,7 +135,7 @@ pub mod trace {
 }
 
 pub use base::run_queue;
-pub use engine::{device_signals, idle, interrupt_return, park, preempt, sleep, syscall, sysmon, yield_now};
+pub use engine::{by_policy, device_signals, idle, interrupt_return, park, preempt, sleep, syscall, sysmon, yield_now};
 pub use entities::name::{NAME_LIMIT, Name};
 pub use entities::{goroutine, machine, processor, scheduler};
 pub use library::{cancel, chan, scope, select, sync, time};

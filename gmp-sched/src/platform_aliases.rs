@@ -87,6 +87,17 @@ macro_rules! platform_aliases {
             $crate::yield_now::yield_now::<$platform>();
         }
 
+        /// Sets the number that the program's policy uses for the calling G. See
+        /// [`by_policy::set_parameter`]($crate::by_policy::set_parameter).
+        ///
+        /// # Panics
+        ///
+        /// The caller is not a G.
+        #[track_caller]
+        pub fn set_parameter(parameter: u64) {
+            $crate::by_policy::set_parameter::<$platform>(parameter);
+        }
+
         /// Ends the calling G. See [`exit::goexit`]($crate::exit::goexit).
         ///
         /// # Panics

@@ -12,6 +12,7 @@ pub(crate) mod list;
 #[expect(unsafe_code, reason = "guards a value that loom watches")]
 pub(crate) mod modelled_lock;
 pub(crate) mod points;
+pub(crate) mod ranked_queue;
 pub(crate) mod reference;
 pub mod run_queue;
 pub(crate) mod spin_lock;

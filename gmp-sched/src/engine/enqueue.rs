@@ -15,6 +15,7 @@
 //! After the G has been enqueued, an M is woken if a P is idle and no M spins (see `idle`). So the G does not wait
 //! while a P is idle.
 
+use crate::engine::by_policy::{place_displaced, place_queued};
 use crate::engine::hooks;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
@@ -22,6 +23,7 @@ use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
+use crate::policy::Cause;
 
 /// Makes a G that has just become runnable the next one of the current P, by putting it into `runnext`. If this M
 /// holds no P, the G goes to the global queue. The G belongs to this M's scheduler.
@@ -57,7 +59,10 @@ pub(crate) fn put_next<Plat: Platform>(
         put_last(machine.scheduler(), processor, kicked);
     }
     if !processor.is_alone() {
-        machine.scheduler().submitted_among_others();
+        match machine.scheduler().policy() {
+            None => machine.scheduler().submitted_among_others(),
+            Some(_) => place_queued(machine, processor, Cause::Readied),
+        }
     }
 }
 
@@ -109,16 +114,25 @@ fn overflow<Plat: Platform>(
     scheduler.submitted();
 }
 
-// The functions `requeue_…` are commits (see `switch`). Each of them makes the G that has just left its M runnable.
+// The functions `requeue_…` are commits (see `switch`). Each of them makes the G that has just left its M runnable. If
+// the program has installed a policy, they ask it where the G goes.
 
 /// Called by the commit of a yield while the global queue is empty. Puts the G at the tail of the ring.
 #[inline(always)]
-pub(crate) fn requeue_last<Plat: Platform>(processor: &'static Processor<Plat>, goroutine: &'static Goroutine<Plat>) {
+pub(crate) fn requeue_last<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    processor: &'static Processor<Plat>,
+    goroutine: &'static Goroutine<Plat>,
+) {
     goroutine.set_status(Status::Runnable);
     if processor.queue.push_back(goroutine).is_err() {
         overflow(goroutine.scheduler(), processor, goroutine);
     } else if !processor.is_alone() {
-        goroutine.scheduler().submitted_among_others();
+        let machine = pinned.machine();
+        match machine.scheduler().policy() {
+            None => machine.scheduler().submitted_among_others(),
+            Some(_) => place_queued(machine, processor, Cause::Yielded),
+        }
     }
 }
 
@@ -129,6 +143,9 @@ pub(crate) fn requeue_global<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &
     let (scheduler, processor) = (pinned.machine().scheduler(), pinned.processor());
     hooks::runnable_again(processor, goroutine);
     goroutine.set_status(Status::Runnable);
+    if place_displaced(pinned, goroutine) {
+        return;
+    }
     scheduler.put_global_one(&mut scheduler.shared.lock(), Some(processor), goroutine);
     scheduler.submitted();
 }
@@ -143,6 +160,9 @@ pub(crate) fn requeue_next<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'s
     let processor = machine.held_processor();
     hooks::runnable_again(processor, goroutine);
     goroutine.set_status(Status::Runnable);
+    if place_displaced(pinned, goroutine) {
+        return;
+    }
     put_next(machine, processor, goroutine);
 }
 
@@ -155,6 +175,9 @@ pub(crate) fn requeue_urgent<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &
     let processor = pinned.processor();
     hooks::runnable_again(processor, goroutine);
     goroutine.set_status(Status::Runnable);
+    if place_displaced(pinned, goroutine) {
+        return;
+    }
     processor.put_urgent(goroutine);
 }
 

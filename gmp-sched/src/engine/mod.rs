@@ -1,6 +1,7 @@
 //! The mechanisms of scheduling: what runs next, how a G leaves its M and comes back, and which M is woken.
 
 pub(crate) mod arm_timers;
+pub mod by_policy;
 pub(crate) mod current;
 pub(crate) mod deadlock;
 pub mod device_signals;

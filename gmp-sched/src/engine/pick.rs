@@ -42,6 +42,7 @@
 
 use crate::base::atomic::Ordering;
 use crate::base::run_queue::Slice;
+use crate::engine::by_policy;
 use crate::engine::enqueue::put_last;
 use crate::engine::hooks;
 use crate::engine::slice::{begin_next_slice, end_inherited_slice};
@@ -74,19 +75,11 @@ pub(crate) fn find_runnable<Plat: Platform>(
             hooks::stop_for_world(machine);
             continue;
         }
-        let urgent = next_urgent(pinned, machine, processor);
-        // The urgent G runs before the global queue is checked. So the check is requested again. Otherwise the next
-        // check would come only after 61 more ticks.
-        if urgent.is_some() && is_check_due {
-            processor.request_global_check();
-        }
-        let found = urgent
-            .or_else(|| is_check_due.then(|| check_global_queue(scheduler, processor)).flatten())
-            .or_else(|| processor.pop_local())
-            .or_else(|| take_global_batch(scheduler, processor))
-            .or_else(|| try_start_spinning(scheduler, machine, processor).then(|| steal(pinned, processor)).flatten())
-            .or_else(|| hooks::take_background(pinned, machine, processor));
-        let Some(goroutine) = found else {
+        let found = match scheduler.policy() {
+            None => next_by_default(pinned, machine, processor, is_check_due),
+            Some(policy) => by_policy::next(pinned, machine, processor, policy, is_check_due),
+        };
+        let Some(goroutine) = found.or_else(|| hooks::take_background(pinned, machine, processor)) else {
             machine.go_idle(pinned);
             continue;
         };
@@ -95,6 +88,28 @@ pub(crate) fn find_runnable<Plat: Platform>(
             return goroutine;
         }
     }
+}
+
+/// Steps 1 to 5: returns the G to run next by Go's rules, if there is one.
+#[inline(always)]
+fn next_by_default<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    machine: &'static Machine<Plat>,
+    processor: &'static Processor<Plat>,
+    is_check_due: bool,
+) -> Option<&'static Goroutine<Plat>> {
+    let scheduler = machine.scheduler();
+    let urgent = next_urgent(pinned, machine, processor);
+    // The urgent G runs before the global queue is checked. So the check is requested again. Otherwise the next
+    // check would come only after 61 more ticks.
+    if urgent.is_some() && is_check_due {
+        processor.request_global_check();
+    }
+    urgent
+        .or_else(|| is_check_due.then(|| check_global_queue(scheduler, processor)).flatten())
+        .or_else(|| processor.pop_local())
+        .or_else(|| take_global_batch(scheduler, processor))
+        .or_else(|| try_start_spinning(scheduler, machine, processor).then(|| steal(pinned, processor)).flatten())
 }
 
 /// Returns the G of the local queue to which a leaving G switches, or `None` if g0 has to pick.
@@ -135,6 +150,9 @@ pub(crate) fn has_nothing_else<Plat: Platform>(pinned: &Pinned<Plat>, processor:
 /// Step 5 for a yield: tries to steal a G from another P and puts it into the local ring. Returns whether it found
 /// one.
 pub(crate) fn take_from_others<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) -> bool {
+    if pinned.machine().scheduler().policy().is_some() {
+        return by_policy::steal(pinned, processor);
+    }
     let found = steal_urgent(pinned, processor).or_else(|| steal_at_once(pinned, processor));
     if let Some(found) = found {
         put_last(pinned.machine().scheduler(), processor, found);
@@ -144,11 +162,11 @@ pub(crate) fn take_from_others<Plat: Platform>(pinned: &Pinned<Plat>, processor:
 
 /// Whether a leaving G may switch to a certain other G without a pick. With timer interrupts it may, because an
 /// interrupt ends the slice, fires the timers and stops the G. On other platforms it may not if g0 has to pick, as in
-/// [`pick_next`]. Otherwise two Gs that switch to each other could keep their P forever.
+/// [`pick_next`]. Otherwise two Gs that switch to each other could keep their P forever. With a policy it may not.
 #[cfg(feature = "extras")]
 #[inline(always)]
 pub(crate) fn may_skip_pick<Plat: Platform>(machine: &Machine<Plat>, processor: &'static Processor<Plat>) -> bool {
-    Plat::TIMER_INTERRUPTS
+    Plat::TIMER_INTERRUPTS && machine.scheduler().policy().is_none()
         || !processor.has_due_timer() && (!processor.needs_slow_pick() || !must_pick(machine, processor))
 }
 
@@ -159,6 +177,7 @@ pub(crate) fn may_skip_pick<Plat: Platform>(machine: &Machine<Plat>, processor: 
 #[cold]
 fn must_pick<Plat: Platform>(machine: &Machine<Plat>, processor: &'static Processor<Plat>) -> bool {
     !processor.sampler.wants_slow_picks()
+        || machine.scheduler().policy().is_some()
         || !processor.urgent.is_empty()
         || processor.is_slice_over()
         || processor.is_global_check_due()
@@ -191,7 +210,8 @@ impl<Plat: Platform> Scheduler<Plat> {
 /// Makes the M spin if the number of spinning Ms is below half the number of Ps that are not idle. More spinning Ms
 /// would only take CPUs from the Ms that have work. Returns whether the M spins now. An M that was already spinning
 /// continues to spin.
-fn try_start_spinning<Plat: Platform>(
+#[inline(always)]
+pub(crate) fn try_start_spinning<Plat: Platform>(
     scheduler: &'static Scheduler<Plat>,
     machine: &'static Machine<Plat>,
     processor: &'static Processor<Plat>,

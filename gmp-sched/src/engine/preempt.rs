@@ -36,6 +36,7 @@
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::base::under_loom::IS_MODEL;
+use crate::engine::by_policy::place_events;
 use crate::engine::current::{CurrentGoroutine, refuse};
 use crate::engine::enqueue::{requeue_global, requeue_next, requeue_urgent};
 use crate::engine::hooks;
@@ -197,7 +198,9 @@ fn preempt<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
     let is_urgent = me.is_urgent(Plat::now());
     processor.counters.preemptions.add(1);
-    processor.pass_slice_on(machine.scheduler(), is_urgent);
+    if machine.scheduler().policy().is_none() {
+        processor.pass_slice_on(machine.scheduler(), is_urgent);
+    }
     let requeue = if is_urgent { requeue_urgent } else { requeue_global };
     leave(pinned, machine, me, None, Leave::GiveWay(PreemptReason::Slice), requeue)
 }
@@ -211,6 +214,11 @@ fn displace_for_urgent<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned
     if !has_urgent_work(scheduler, processor) {
         // If a timer is set and not due yet, the interrupt that will notice it is armed already.
         return pinned;
+    }
+    if scheduler.policy().is_some() {
+        place_events(&pinned, machine, processor);
+        let caller = CurrentGoroutine { pinned, machine, processor, me };
+        return if processor.is_slice_over() { preempt(caller) } else { caller.pinned };
     }
     let now = Plat::now();
     if processor.undisturbed_until() > now {

@@ -147,7 +147,7 @@ const _: () = assert!(PROCESSOR_LIMIT < STEPS[0] as usize);
 /// stride that is coprime to `count`, so each P is visited exactly once. Go: `randomOrder`, which makes a table of the
 /// strides for each number of Ps.
 #[doc(alias = "randomOrder")]
-fn steal_order(count: usize, random: u32) -> impl Iterator<Item = usize> + use<> {
+pub(crate) fn steal_order(count: usize, random: u32) -> impl Iterator<Item = usize> + use<> {
     let (count, start) = (count as u64, u64::from(random));
     let step = STEPS[(random >> 16) as usize % STEPS.len()];
     (0..count).map(move |visit| ((start + visit * step) % count) as usize)

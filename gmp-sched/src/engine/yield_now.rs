@@ -34,11 +34,11 @@ pub fn yield_now<Plat: Platform>() {
     if scheduler.global_length.load(Ordering::Relaxed) == 0
         && let Some(next) = pick_next(&pinned, processor)
     {
-        let requeue = move |_: &Pinned<Plat>, me: &'static Goroutine<Plat>| {
+        let requeue = move |pinned: &Pinned<Plat>, me: &'static Goroutine<Plat>| {
             if processor.records_every_leave() {
                 hooks::runnable_again(processor, me);
             }
-            requeue_last(processor, me);
+            requeue_last(pinned, processor, me);
         };
         drop(leave(pinned, machine, me, Some(next), Leave::Yield, requeue));
     } else {
@@ -64,11 +64,12 @@ fn yield_to_g0<Plat: Platform>(pinned: Pinned<Plat>) {
         }
     }
     let requeue = move |pinned: &Pinned<Plat>, me: &'static Goroutine<Plat>| {
-        if scheduler.global_length.load(Ordering::Relaxed) != 0 || me.is_locked() {
+        let goes_last = scheduler.global_length.load(Ordering::Relaxed) == 0 || scheduler.policy().is_some();
+        if !goes_last || me.is_locked() {
             requeue_global(pinned, me);
         } else {
             hooks::runnable_again(processor, me);
-            requeue_last(processor, me);
+            requeue_last(pinned, processor, me);
         }
     };
     drop(leave(pinned, machine, me, None, Leave::Yield, requeue));

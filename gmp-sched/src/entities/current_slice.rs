@@ -39,6 +39,11 @@ impl CurrentSlice {
         self.ends.store(NONE, Ordering::Relaxed);
     }
 
+    /// When the current slice began, or was first seen.
+    pub(crate) fn began(&self) -> Instant {
+        Instant::from_nanos(self.since.load(Ordering::Relaxed))
+    }
+
     /// Begins the slice of `tick`.
     pub(crate) fn begin(&self, tick: u64, now: Instant) {
         self.seen.store(tick, Ordering::Relaxed);

@@ -15,6 +15,7 @@ pub mod machine;
 pub(crate) mod name;
 pub mod processor;
 pub(crate) mod processor_status;
+pub(crate) mod ranked;
 pub(crate) mod sampler;
 pub mod scheduler;
 pub(crate) mod scheduler_number;

@@ -17,6 +17,7 @@ use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 pub use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::processor_status::StatusWord;
+use crate::entities::ranked::RankedGoroutines;
 #[cfg(any(feature = "std", test))]
 use crate::entities::sampler::Extent;
 use crate::entities::sampler::Sampler;
@@ -60,6 +61,8 @@ pub struct Processor<Plat: Platform> {
     slow_pick_tick: AtomicU64,
     /// The Gs that an event has readied. Other Ms may append Gs and take them.
     pub(crate) urgent: UrgentQueue<Plat>,
+    /// The Gs that a [policy](crate::policy) has placed here. Other Ms may place Gs and take them.
+    pub(crate) ranked: RankedGoroutines<Plat>,
     /// Until when the Gs of the urgent queue may run one after the other, in nanoseconds; see `urgent`.
     pub(crate) urgent_until: AtomicU64,
     /// The tick at which a G of the urgent queue was last picked. If this is not the current tick, the P has picked
@@ -106,6 +109,7 @@ impl<Plat: Platform> Processor<Plat> {
             global_tick: AtomicU64::new(GLOBAL_QUEUE_INTERVAL),
             slow_pick_tick: AtomicU64::new(GLOBAL_QUEUE_INTERVAL),
             urgent: UrgentQueue::new(),
+            ranked: RankedGoroutines::new(),
             urgent_until: AtomicU64::new(0),
             urgent_tick: AtomicU64::new(0),
             syscall_tick: AtomicU32::new(0),
@@ -281,7 +285,8 @@ impl<Plat: Platform> Processor<Plat> {
         Plat::EXACT_TRACES && self.sampler.is_exact()
     }
 
-    /// Whether this is the only P in use, so that its holder need not wake another M to share work. Each P has a copy
+    /// Whether this is the only P in use, so that its holder need not wake another M to share work. Also `false` if a
+    /// [policy](crate::policy) is installed, which has to be asked about each G that is enqueued. Each P has a copy
     /// of this flag, because the flag is faster to read than the number of Ps. It saves two to three instructions per
     /// enqueued G, and the locked instructions of [`RunQueue::pop`].
     #[inline(always)]
@@ -356,7 +361,7 @@ impl<Plat: Platform> Processor<Plat> {
     /// Whether a G is in a queue of the P. A caller on another M may get an outdated answer.
     #[inline(always)]
     pub(crate) fn has_queued(&self) -> bool {
-        !self.queue.is_empty() || !self.urgent.is_empty()
+        !self.queue.is_empty() || !self.urgent.is_empty() || !self.ranked.is_empty()
     }
 
     /// Whether the P has a G to run or a due timer. A caller on another M may get an outdated answer.

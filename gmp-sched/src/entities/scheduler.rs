@@ -28,12 +28,14 @@ use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::{GOROUTINE_ID_BATCH, Processor};
 use crate::entities::processor_status::ProcessorStatus;
+use crate::entities::ranked::Installed;
 use crate::entities::scheduler_number::take_number;
 use crate::entities::shared::Shared;
 use crate::entities::signal::SignalList;
 use crate::entities::status::Status;
 use crate::entities::world_stop::WorldStop;
 use crate::platform::Platform;
+use crate::policy::Policy;
 use crate::record::counters::Counts;
 use crate::record::latency::Latencies;
 use crate::record::trace_ring::SharedTracer;
@@ -74,6 +76,8 @@ pub struct Scheduler<Plat: Platform> {
     /// The raised signals of devices, and the number of Gs that wait for signals.
     pub(crate) signals: SignalList<Plat>,
     pub(crate) background: Background<Plat>,
+    /// See [`policy`](Self::policy).
+    policy: AtomicRef<Installed>,
     /// Whether the main G has ended by `goexit`. If so, the end of the main G cannot end the program any more, so it is
     /// a deadlock when all other Gs have finished.
     pub(crate) main_exited: AtomicBool,
@@ -146,6 +150,7 @@ impl<Plat: Platform> Scheduler<Plat> {
             next_machine_id: AtomicU32::new(0),
             signals: SignalList::new(),
             background: Background::new(),
+            policy: AtomicRef::none(),
             main_exited: AtomicBool::new(false),
             started_without_processor: AtomicU64::new(0),
             outside: SharedTracer::new(),
@@ -155,8 +160,8 @@ impl<Plat: Platform> Scheduler<Plat> {
             let mut shared = scheduler.shared.lock();
             for processor in &scheduler.processors {
                 processor.sampler.set_scheduler(scheduler.number);
-                processor.set_alone(scheduler.procs() == 1);
             }
+            scheduler.update_alone();
             for processor in scheduler.processors() {
                 scheduler.put_idle_processor(&mut shared, processor);
             }
@@ -197,6 +202,27 @@ impl<Plat: Platform> Scheduler<Plat> {
         // Ordering: Relaxed, because the Ms that rely on the new number are started afterwards, under the scheduler
         // lock.
         self.procs.store(procs, Ordering::Relaxed);
+    }
+
+    /// Tells all Ps whether there is only one in use. Called when this changes.
+    pub(crate) fn update_alone(&self) {
+        let alone = self.procs() == 1 && self.policy().is_none();
+        self.processors.iter().for_each(|processor| processor.set_alone(alone));
+    }
+
+    /// The policy that the program has installed; `None` if Go's rules apply.
+    #[inline(always)]
+    pub(crate) fn policy(&self) -> Option<&'static dyn Policy> {
+        // Ordering: Relaxed, because the policy is installed before the Ms are made.
+        self.policy.load(Ordering::Relaxed).map(|installed| installed.0)
+    }
+
+    /// Lets `policy` decide what runs, in place of Go's rules. Called before [`start`](Self::start). Allocates 16 bytes,
+    /// which are never freed.
+    pub fn set_policy(&self, policy: &'static dyn Policy) {
+        self.policy.store(Some(Box::leak(Box::new(Installed(policy)))), Ordering::Relaxed);
+        self.update_alone();
+        self.processors.iter().for_each(Processor::request_slow_pick);
     }
 
     /// The limit of the number of Ps, chosen when the scheduler was made.
@@ -318,8 +344,9 @@ impl<Plat: Platform> Scheduler<Plat> {
         let mut shared = self.shared.lock();
         for processor in &self.processors {
             processor.renew();
-            processor.set_alone(processors == 1);
         }
+        self.policy.store(None, Ordering::Relaxed);
+        self.update_alone();
         let old = core::mem::replace(&mut *shared, Shared::new(processors));
         shared.retired_machines = old.retired_machines;
         // The queue is kept, because it has room for all slots.

@@ -90,13 +90,14 @@ where
 pub struct Builder<'a, Plat: Platform> {
     name: Option<&'a str>,
     stack_size: usize,
+    parameter: u64,
     _platform: PhantomData<fn() -> Plat>,
 }
 
 impl<'a, Plat: Platform> Builder<'a, Plat> {
     /// Makes a builder for Gs without a name and with a stack of the standard size, as [`go`] spawns them.
     pub const fn new() -> Self {
-        Self { name: None, stack_size: Plat::STACK_SIZE, _platform: PhantomData }
+        Self { name: None, stack_size: Plat::STACK_SIZE, parameter: 0, _platform: PhantomData }
     }
 
     /// Sets the name of the G in lists of Gs and reports; the first [`NAME_LIMIT`](crate::NAME_LIMIT) bytes are kept.
@@ -110,6 +111,13 @@ impl<'a, Plat: Platform> Builder<'a, Plat> {
     /// [`try_go`](Self::try_go) returns an error.
     pub const fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = bytes;
+        self
+    }
+
+    /// Sets a number whose meaning the program's [policy](crate::policy) defines, such as a priority. Without a policy
+    /// it has no effect. See also [`set_parameter`](crate::by_policy::set_parameter).
+    pub const fn parameter(mut self, parameter: u64) -> Self {
+        self.parameter = parameter;
         self
     }
 
@@ -152,6 +160,9 @@ impl<'a, Plat: Platform> Builder<'a, Plat> {
             free_slots::take_with_stack(machine.scheduler(), self.stack_size.max(SMALLEST_STACK))?
         };
         goroutine.set_name(self.name);
+        if self.parameter != 0 && machine.scheduler().policy().is_some() {
+            goroutine.ranking.begin_next(self.parameter);
+        }
         Ok(new_goroutine::<Plat, F, F, T>(machine, processor, me, goroutine, StackEnd::of(goroutine), body))
     }
 }

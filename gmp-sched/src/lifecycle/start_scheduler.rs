@@ -102,5 +102,7 @@ where
     closure::install::<Plat, F, F, (), _>(StackEnd::of(goroutine), body, NoScope);
     goroutine.completion.store(ATTACHED, Ordering::Relaxed);
     goroutine.begin(id, None);
+    // The main G of each run has the same id, so the ranking of an earlier main G would seem to be its own.
+    goroutine.ranking.begin_next(0);
     JoinHandle::<(), Plat>::new(goroutine).detach();
 }

@@ -10,6 +10,7 @@ use crate::engine::sysmon::Sysmon;
 use crate::entities::scheduler::Scheduler;
 use crate::lifecycle::closure::__rust_begin_short_backtrace;
 use crate::lifecycle::exit::exit_body;
+use crate::policy::Policy;
 use crate::report::schedtrace::{Printer, Schedtrace};
 
 /// Maximum number of Ps for [`set_procs`](super::set_procs), unless [`run`](Threads::run) was given more.
@@ -23,6 +24,8 @@ pub struct Threads {
     /// How often to print the state of the scheduler, and in how much detail. `None` if the environment variable
     /// `GMP_DEBUG` decides.
     schedtrace: Option<Schedtrace>,
+    /// The policy of the scheduler. `None` for Go's rules.
+    policy: Option<&'static dyn Policy>,
 }
 
 /// Enters the platform of threads.
@@ -56,7 +59,7 @@ pub struct Threads {
 #[must_use]
 #[expect(unsafe_code, reason = "the compiler takes the thread of a function for the same all the time")]
 pub const unsafe fn enter() -> Threads {
-    Threads { main_stack_size: stack::DEFAULT, schedtrace: None }
+    Threads { main_stack_size: stack::DEFAULT, schedtrace: None, policy: None }
 }
 
 impl Threads {
@@ -101,6 +104,32 @@ impl Threads {
         Self { schedtrace: Some(settings), ..self }
     }
 
+    /// Lets `policy` decide what runs, in place of Go's rules. See [`policy`](crate::policy). (A G on a thread gives way
+    /// only where it calls the scheduler.)
+    ///
+    /// ```
+    /// use gmp_sched::native;
+    /// use gmp_sched::policy::PriorityAging;
+    ///
+    /// // SAFETY: no G uses a thread-local variable.
+    /// let threads = unsafe { native::enter() };
+    /// threads.policy(&PriorityAging).run(1, || {
+    ///     let (sender, receiver) = native::channel(3);
+    ///     let spawn = |priority| {
+    ///         let sender = sender.clone();
+    ///         native::Builder::new().parameter(priority).go(move || sender.send(priority).unwrap())
+    ///     };
+    ///     let spawned = [1, 3, 2].map(spawn);
+    ///     spawned.into_iter().for_each(|handle| handle.join().unwrap());
+    ///     drop(sender);
+    ///     assert!(receiver.iter().eq([3, 2, 1]));
+    /// });
+    /// ```
+    #[must_use = "it returns a new value"]
+    pub const fn policy(self, policy: &'static dyn Policy) -> Self {
+        Self { policy: Some(policy), ..self }
+    }
+
     /// Runs `main` as the main G of a scheduler with `processors` Ps, and returns its result. Gs that have not ended
     /// when `main` returns are left behind: a running G continues until it waits, and other Gs may wait forever. The
     /// same holds for a [`Timer`](super::Timer) or delayed function that one of the Gs has set, even if a G of another
@@ -129,6 +158,9 @@ impl Threads {
         exception::install();
         panic_hook::install();
         let scheduler = pool::enter(processors);
+        if let Some(policy) = self.policy {
+            scheduler.set_policy(policy);
+        }
         alive::enter(scheduler);
         let (result_sender, result) = mpsc::channel();
         let main = move || {

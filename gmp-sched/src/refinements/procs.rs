@@ -125,7 +125,7 @@ impl<Plat: Platform> WorldStopped<Plat> {
             processor.status.set(ProcessorStatus::Stopped);
         }
         scheduler.set_procs(procs);
-        scheduler.processors_ever().iter().for_each(|processor| processor.set_alone(scheduler.procs() == 1));
+        scheduler.update_alone();
         shared.machines_wanted = procs;
         drop(shared);
         let earliest = successor.timers.earliest();
@@ -178,8 +178,10 @@ impl<Plat: Platform> Scheduler<Plat> {
     ) {
         shared.forget_caller(processor);
         processor.status.set(ProcessorStatus::Dead);
+        let ranked = iter::from_fn(|| processor.ranked.pop());
         let urgent = iter::from_fn(|| processor.urgent.pop_front());
-        let runnable = urgent.chain(iter::from_fn(|| processor.queue.pop(true).map(|(goroutine, _)| goroutine)));
+        let runnable =
+            ranked.chain(urgent).chain(iter::from_fn(|| processor.queue.pop(true).map(|(goroutine, _)| goroutine)));
         self.put_global_first(shared, runnable);
         // The world is stopped, so no M holds the P, and this M may write on its track.
         processor.tracer.note::<Plat>(EventKind::Retire, None, 0);

@@ -35,6 +35,7 @@ mod policy;
 mod simulation;
 mod slices;
 mod stacks;
+mod watch;
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -46,9 +47,11 @@ use crate::base::id::MachineId;
 use crate::engine::device_signals::Signal;
 use crate::engine::syscall;
 use crate::platform::{Pinned, Scavenged};
+use crate::policy::Policy;
 use crate::record::counters::Counts;
 use crate::record::trace::TrackTrace;
 use simulation::Simulation;
+pub use watch::PolicyModel;
 
 /// The platform type of the simulated machine.
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +103,10 @@ pub struct Config {
     /// The [scavenger](crate::platform::Platform::scavenger) of the machine, if any. Not possible in an
     /// [exploration](exhaustive).
     pub scavenger: Option<fn() -> Scavenged>,
+    /// The [policy](crate::policy) of the scheduler. `None` for Go's rules.
+    pub policy: Option<&'static dyn Policy>,
+    /// Makes the model with which the decisions of `policy` are compared.
+    pub policy_model: Option<fn() -> Box<dyn PolicyModel>>,
     /// Whether the stack of a G that has ended is overwritten, and checked when it is used again. Not possible in an
     /// [exploration](exhaustive).
     pub poisons_dead_stacks: bool,
@@ -115,6 +122,8 @@ impl Default for Config {
             step_limit: 20_000_000,
             bodies_unwind: false,
             scavenger: None,
+            policy: None,
+            policy_model: None,
             poisons_dead_stacks: false,
         }
     }

@@ -20,12 +20,12 @@ fn number() -> u64 {
     OBSERVERS.with(|observers| core::ptr::from_ref(observers).addr() as u64)
 }
 
-/// Starts an exact trace with the last `trace` events of each track. If `trace` is `None`, shows the events to the policy,
-/// except in an exploration.
-pub(super) fn begin(scheduler: &'static Scheduler<Sim>, trace: Option<usize>, is_exploration: bool) {
+/// Starts an exact trace with the last `trace` events of each track. If `trace` is `None`, shows the events to the
+/// specification of Go's rules if the run `is_specified` by it: not in an exploration, and not with another policy.
+pub(super) fn begin(scheduler: &'static Scheduler<Sim>, trace: Option<usize>, is_specified: bool) {
     if let Some(capacity) = trace {
         scheduler.start_exact_trace(capacity).expect("memory for a trace");
-    } else if !is_exploration {
+    } else if is_specified {
         scheduler.start_observation(observer);
     }
 }

@@ -15,6 +15,7 @@ use super::observation;
 use super::platform::{guarded, run_sysmon};
 use super::policy::Policy;
 use super::stacks::{STACK_BYTES, Stacks};
+use super::watch::Watched;
 use super::{Config, Failure, Report, Sim, oracle};
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
@@ -181,7 +182,12 @@ impl Simulation {
         let Config { processors, procs_limit, .. } = self.config;
         let scheduler: &'static Scheduler<Sim> = Scheduler::with_limit(processors, processors.max(procs_limit));
         self.scheduler.set(Some(scheduler));
-        observation::begin(scheduler, trace, self.explored.is_some());
+        if let Some(policy) = self.config.policy {
+            let watched = Watched::new(policy, self.config.policy_model);
+            scheduler.set_policy(Box::leak(Box::new(watched)));
+        }
+        let is_specified = self.explored.is_none() && self.config.policy.is_none();
+        observation::begin(scheduler, trace, is_specified);
         self.boot();
         let main = move || {
             main();

@@ -165,8 +165,9 @@ impl Wait {
     fn add(&mut self, processor: &Processor<Sim>, scheduler: &Scheduler<Sim>, passed: u64) -> Result<(), String> {
         let (tick, taken) = (processor.tick(), processor.queue.taken());
         let ring_waits = processor.queue_length() != 0;
+        let ranked_waits = !processor.ranked.is_empty();
         let global_waits = scheduler.global_length.load(Ordering::Relaxed) != 0;
-        self.in_tick.add(passed, ring_waits || global_waits, tick == self.tick);
+        self.in_tick.add(passed, ring_waits || ranked_waits || global_waits, tick == self.tick);
         self.in_ring.add(passed, ring_waits, taken == self.taken);
         self.for_global.add(passed, global_waits && processor.is_global_check_due(), true);
         (self.tick, self.taken) = (tick, taken);

@@ -88,8 +88,8 @@ fn run(seed: u64) {
         seed,
         step_limit: 2_000_000,
         bodies_unwind: true,
-        scavenger: None,
         poisons_dead_stacks: true,
+        ..Config::default()
     };
     let ran = sim::run(config, move || {
         let shared = Arc::new(program::Shared::new(platform::Outside));

@@ -15,6 +15,7 @@ mod explore;
 #[path = "../extent/mod.rs"]
 mod extent;
 mod hogs;
+mod policies;
 mod preemption;
 mod scheduling;
 mod scope;

@@ -1,6 +1,6 @@
 //! Tests of scheduling in the simulator. Most tests run their program with many seeds, and most programs are random.
 
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -509,7 +509,7 @@ fn g_that_yields_alone_steals_from_a_p_whose_g_is_not_preempted() {
 fn simulation_runs_after_one_that_could_not_be_set_up() {
     for (cpus, processors) in [(0, 1), (65, 1), (1, 0)] {
         let config = Config { cpus, processors, ..Config::default() };
-        assert!(catch_unwind(|| sim::run(config, || ())).is_err(), "{cpus} CPUs and {processors} Ps");
+        assert!(catch_unwind(AssertUnwindSafe(|| sim::run(config, || ()))).is_err(), "{cpus} CPUs and {processors} Ps");
     }
     sim::run(Config::default(), || ()).unwrap();
 }

@@ -11,6 +11,7 @@ mod overflows;
 mod panics;
 #[cfg(feature = "extras")]
 mod plain_threads;
+mod policies;
 mod process_end;
 #[cfg(feature = "extras")]
 mod ready_waits;

@@ -136,8 +136,12 @@ fn require_frames(more: usize) {
 }
 
 /// The program that the scheduler runs, and the function that ends the kernel after a fatal error.
-const PROGRAM: Program =
-    Program { stack_size: program::stack_size, main: || exit::exit(program::run()), fatal: panic::fatal };
+const PROGRAM: Program = Program {
+    stack_size: program::stack_size,
+    policy: program::policy,
+    main: || exit::exit(program::run()),
+    fatal: panic::fatal,
+};
 
 /// Returns a command line as text. If the bytes are not valid UTF-8, returns only the valid part before the first
 /// error.

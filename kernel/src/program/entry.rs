@@ -21,6 +21,16 @@ use boot_protocol::status::LAST_OF_PROGRAM;
 /// `stack_size` is the size of the stack of `main` in bytes, at most [`LARGEST_STACK`]. Without it, the stack has
 /// [`MAIN_STACK`] bytes. A stack takes memory only for the pages that have been touched.
 ///
+/// `policy = P`, at the end, lets the policy `P` decide what runs, in place of Go's rules: see `gmp_sched::policy`. `P` is
+/// a constant expression.
+///
+/// ```no_run
+/// # #![no_std]
+/// # #![cfg_attr(not(test), no_main)]
+/// kernel::main!(main, policy = kernel::gmp_sched::policy::PriorityAging);
+/// # fn main(_: &[&str]) {}
+/// ```
+///
 /// On the machine, the kernel calls this `main`. On the host, the macro defines the entry point of the process, which
 /// runs `main` as the main G of a scheduler on threads (`gmp_sched::native`). Tests use `kernel::run!` instead.
 ///
@@ -38,15 +48,28 @@ use boot_protocol::status::LAST_OF_PROGRAM;
 #[macro_export]
 macro_rules! main {
     ($main:path $(,)?) => {
-        $crate::__main!($main, $crate::program::MAIN_STACK);
+        $crate::main!($main, stack_size = $crate::program::MAIN_STACK);
+    };
+    ($main:path, policy = $policy:expr $(,)?) => {
+        $crate::main!($main, stack_size = $crate::program::MAIN_STACK, policy = $policy);
     };
     ($main:path, stack_size = $bytes:expr $(,)?) => {
-        $crate::__main!($main, {
-            const BYTES: usize = $bytes;
-            ::core::assert!(BYTES <= $crate::program::LARGEST_STACK, "a stack has at most 4 MiB");
-            BYTES
-        });
+        $crate::__main!($main, $crate::__stack_size!($bytes), ::core::option::Option::None);
     };
+    ($main:path, stack_size = $bytes:expr, policy = $policy:expr $(,)?) => {
+        $crate::__main!($main, $crate::__stack_size!($bytes), ::core::option::Option::Some(&$policy));
+    };
+}
+
+/// Checks the size of the stack that a program chooses.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __stack_size {
+    ($bytes:expr) => {{
+        const BYTES: usize = $bytes;
+        ::core::assert!(BYTES <= $crate::program::LARGEST_STACK, "a stack has at most 4 MiB");
+        BYTES
+    }};
 }
 
 /// The size of the stack of `main` in bytes, unless the program chooses another size by [`main!`](crate::main!). It is

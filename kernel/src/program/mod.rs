@@ -7,20 +7,24 @@ pub mod exit;
 #[expect(unsafe_code, reason = "passes on what only tests may break")]
 pub mod internals;
 
+use gmp_sched::policy::Policy;
+
 pub use self::entry::{LARGEST_STACK, MAIN_STACK, Termination};
 use crate::mm::stack;
 
 const _: () = assert!(LARGEST_STACK == stack::LARGEST);
 
-/// The part of [`main!`](crate::main!) for the machine. It defines `gmp_program_main`, `gmp_program_stack_size`
-/// and `gmp_program_file`, which the kernel uses. So a program without `main!` fails to link.
+/// The part of [`main!`](crate::main!) for the machine. It defines `gmp_program_main`, `gmp_program_stack_size`,
+/// `gmp_program_policy` and `gmp_program_file`, which the kernel uses. So a program without `main!` fails to link.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __main {
-    ($main:path, $stack_size:expr) => {
+    ($main:path, $stack_size:expr, $policy:expr) => {
         const _: () = {
             #[unsafe(export_name = "gmp_program_stack_size")]
             static STACK_SIZE: usize = $stack_size;
+            #[unsafe(export_name = "gmp_program_policy")]
+            static POLICY: ::core::option::Option<&dyn $crate::gmp_sched::policy::Policy> = $policy;
             #[unsafe(export_name = "gmp_program_file")]
             static FILE: &str = ::core::file!();
             #[unsafe(export_name = "gmp_program_main")]
@@ -37,6 +41,8 @@ unsafe extern "Rust" {
     fn gmp_program_main(args: &[&str]) -> u8;
     /// The size of the stack of the main G in bytes. [`main!`](crate::main!) defines it.
     safe static gmp_program_stack_size: usize;
+    /// The policy that the program has chosen. [`main!`](crate::main!) defines it.
+    safe static gmp_program_policy: Option<&'static dyn Policy>;
     /// The source file that uses [`main!`](crate::main!), which defines this string.
     safe static gmp_program_file: &'static str;
 }
@@ -44,6 +50,11 @@ unsafe extern "Rust" {
 /// Returns the size in bytes of the stack on which [`run`] must be called.
 pub(crate) fn stack_size() -> usize {
     gmp_program_stack_size
+}
+
+/// Returns the policy that the program has chosen; `None` if Go's rules apply.
+pub(crate) fn policy() -> Option<&'static dyn Policy> {
+    gmp_program_policy
 }
 
 /// Returns how the paths of the program's source files begin: with the path of the folder `src` of the program's

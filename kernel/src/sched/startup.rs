@@ -5,6 +5,7 @@ use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
 use gmp_sched::platform::{SLICE, UNDISTURBED};
+use gmp_sched::policy::Policy;
 use gmp_sched::processor::Processor;
 use gmp_sched::scheduler::Scheduler;
 
@@ -22,6 +23,8 @@ use crate::sched::{blocking, idle, kthread, sysmon};
 pub(crate) struct Program {
     /// Returns the size of the main G's stack in bytes.
     pub(crate) stack_size: fn() -> usize,
+    /// Returns the policy of the program; `None` for Go's rules.
+    pub(crate) policy: fn() -> Option<&'static dyn Policy>,
     /// The body of the main G: runs the program, and ends the kernel with the program's status.
     pub(crate) main: fn() -> !,
     /// Ends the kernel with a message when the program cannot continue and no single G is the cause.
@@ -140,6 +143,9 @@ pub(crate) unsafe fn boot_main(settings: &Settings, program: Program) -> ! {
     stack::fill_last_frames();
     platform::configure(settings.seed, settings.slice, settings.undisturbed);
     let scheduler = Scheduler::with_limit(procs, procs_limit());
+    if let Some(policy) = (program.policy)() {
+        scheduler.set_policy(policy);
+    }
     platform::install(scheduler);
     mm::set_stack_cache(STACK_CACHE);
     sysmon::init();

@@ -37,6 +37,7 @@ use crate::entities::free_list::BATCHES;
 use crate::entities::inline_body::InlineBody;
 use crate::entities::machine::Machine;
 use crate::entities::name::{Name, NameCell};
+use crate::entities::ranked::Ranking;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::STATUS;
 pub use crate::entities::status::Status;
@@ -124,6 +125,8 @@ pub struct Goroutine<Plat: Platform> {
     /// When the G became runnable, if it is sampled; see [`crate::refinements::sampling`].
     runnable_since: AtomicU64,
     name: NameCell,
+    /// What a [policy](crate::policy) knows about the G.
+    pub(crate) ranking: Ranking<Plat>,
     /// Link from the first slot of a batch of dead Gs to the first slot of the next batch.
     batch_link: AtomicRef<Self>,
     /// Link of the list of all Gs, set once.
@@ -174,6 +177,7 @@ impl<Plat: Platform> Goroutine<Plat> {
             deferred: AtomicUsize::new(0),
             runnable_since: AtomicU64::new(0),
             name: NameCell::new(),
+            ranking: Ranking::new(),
             batch_link: AtomicRef::none(),
             all_link: AtomicRef::none(),
             scheduler,

@@ -165,11 +165,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/enqueue.rs",
         "a yield wakes no M for the G that yields",
         "        overflow(goroutine.scheduler(), processor, goroutine);
-    } else if !processor.is_alone() {
-        goroutine.scheduler().submitted_among_others();
-    }",
+    } else if !processor.is_alone() {",
         "        overflow(goroutine.scheduler(), processor, goroutine);
-    }",
+    } else if false {",
         Simulation("composition", "g_that_yields_wakes_an_m", ONE),
     ),
     mutant(

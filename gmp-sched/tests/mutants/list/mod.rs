@@ -10,6 +10,7 @@ mod idle;
 mod join;
 mod kthread;
 mod locked;
+mod policies;
 mod policy;
 mod refusal;
 mod retire;
@@ -116,6 +117,7 @@ pub(crate) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         wake::MUTANTS,
         watchdog::MUTANTS,
         composition::MUTANTS,
+        policies::MUTANTS,
         policy::MUTANTS,
     ];
     lists.into_iter().flatten()

@@ -31,7 +31,7 @@ pub use self::entry::{LARGEST_STACK, MAIN_STACK, Termination};
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __main {
-    ($main:path, $stack_size:expr) => {
+    ($main:path, $stack_size:expr, $policy:expr) => {
         #[cfg(not(test))]
         const _: () = {
             $crate::__assert_no_std!();
@@ -43,15 +43,15 @@ macro_rules! __main {
                 // SAFETY: the C library calls this function once, with the arguments of the process. The crate does not
                 // link `std`, so its Gs have no thread-local variables: see `kernel::main!`.
                 unsafe {
-                    $crate::program::run::program(count, words, $stack_size, |arguments| {
+                    $crate::program::run::program(count, words, $stack_size, $policy, |arguments| {
                         $crate::program::Termination::report($main(arguments))
                     })
                 }
             }
         };
         #[cfg(test)]
-        const _: (usize, fn(&[&str]) -> u8) =
-            ($stack_size, |arguments| $crate::program::Termination::report($main(arguments)));
+        const _: (usize, ::core::option::Option<&dyn $crate::gmp_sched::policy::Policy>, fn(&[&str]) -> u8) =
+            ($stack_size, $policy, |arguments| $crate::program::Termination::report($main(arguments)));
     };
 }
 

@@ -12,6 +12,7 @@ use std::sync::Once;
 use boot_protocol::command_line::{SEPARATOR, quote, with_blanks};
 use boot_protocol::kernel_option::{self, STDERR};
 use gmp_sched::native::{self, PROCS_LIMIT, Threads};
+use gmp_sched::policy::Policy;
 use gmp_sched::schedtrace::Schedtrace;
 
 use super::{args, exit};
@@ -29,13 +30,19 @@ pub(crate) const WRONG_USE: u8 = 64;
 /// process by SIGPIPE instead.
 pub(crate) const CANNOT_WRITE: u8 = 74;
 
-/// Runs `main` as the main G, on a stack of `stack_size` bytes. Ends the process with the status that `main` returns.
+/// Runs `main` as the main G, on a stack of `stack_size` bytes, by the rules of `policy`. Ends the process with the status that `main` returns.
 ///
 /// # Safety
 ///
 /// `words` must point to `count` C strings, which live as long as the process, and `count` must be at least one. While
 /// a G waits, it must not keep a reference to thread-local data, as [`native::enter`] requires.
-pub unsafe fn program(count: c_int, words: *const *const c_char, stack_size: usize, main: fn(&[&str]) -> u8) -> ! {
+pub unsafe fn program(
+    count: c_int,
+    words: *const *const c_char,
+    stack_size: usize,
+    policy: Option<&'static dyn Policy>,
+    main: fn(&[&str]) -> u8,
+) -> ! {
     let mut line = options();
     line.push_str(SEPARATOR);
     // SAFETY: the caller promises that `words` points to `count` pointers.
@@ -55,6 +62,7 @@ pub unsafe fn program(count: c_int, words: *const *const c_char, stack_size: usi
     let procs = procs();
     // SAFETY: the caller promises that no G keeps a reference to thread-local data while it waits.
     let threads = unsafe { native::enter() };
+    let threads = policy.map_or(threads, |policy| threads.policy(policy));
     with_schedtrace(threads).stack_size(stack_size).run_with(procs, move |scheduler| {
         panic::end_program();
         let _watch = SliceWatch::start(scheduler);
