@@ -1,15 +1,14 @@
 //! Asking the [policy](crate::policy) that a program has installed in place of Go's rules.
 //!
-//! Each P has one more queue, ordered by rank ([`RankedGoroutines`](crate::entities::ranked::RankedGoroutines)). The
-//! queues of Go's rules are then only places through which a G passes: whoever enqueues a G there has it
-//! [placed](place) at once if it holds the P ([`place_queued`]), and else the next pick does so ([`place_all`]). So the
-//! fast paths need no check of their own: a P with a policy is never [alone](Processor::is_alone), and each of its
-//! picks is a slow one.
+//! Each P has one more queue, ordered by rank (`RankedGoroutines`). The queues of Go's rules are then only places
+//! through which a G passes. Whoever enqueues a G there has it placed at once if it holds the P (`place_queued`), and
+//! else the next pick does so (`place_all`). So the fast paths need no check of their own: a P with a policy is never
+//! alone (`Processor::is_alone`), and each of its picks is a slow one.
 //!
 //! | in place of | is called |
 //! |---|---|
-//! | steps 1 to 5 of `pick` | [`next`] |
-//! | the displacement by an urgent G (`preempt`) | [`place_events`], which ends the slice if a G is to be preempted |
+//! | steps 1 to 5 of `pick` | `next` |
+//! | the displacement by an urgent G (`preempt`) | `place_events`, which ends the slice if a G is to be preempted |
 
 use core::ptr;
 use core::time::Duration;
