@@ -35,6 +35,7 @@
 //! | a locked G is readied by an M with a P, and no P is idle | `lock_os_thread` |
 //! | a slice is over, where no interrupt preempts the G (threads) | sysmon, by a function of `slice`; the pick then takes step 2, too |
 //! | a trace is being taken: the slow pick records how each G leaves | `sampling` |
+//! | the program has installed a policy, which decides about each pick | `by_policy` |
 //!
 //! Code of other files changes which G step 3 finds, but chooses none: when a slice is over, `slice` puts the G of
 //! `runnext` at the tail of the ring, so that it does not inherit the slice. On platforms without timer interrupts, if

@@ -93,7 +93,7 @@ impl Scene {
         if self.switch == Switch::Direct && self.yields.uses() == 0 {
             self.yields.used();
             self.inner_frames.used();
-            requeue_last(pinned.processor(), self.inner);
+            requeue_last(pinned, pinned.processor(), self.inner);
             self.run_here(pinned);
         } else if self.value.uses() == 0 {
             self.value.used();
