@@ -267,6 +267,22 @@ fn readied_g_of_a_higher_priority_preempts_the_g_that_readies_it() {
     assert_eq!(*seen.lock().unwrap(), ["urgent", "main"]);
 }
 
+/// The joiner of a G that ends waits behind a G that became runnable before it. By Go's rules it runs at once.
+#[test]
+fn joiner_waits_for_its_turn() {
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let seen = order.clone();
+    let config = Config { cpus: 1, processors: 1, policy: Some(&PriorityAging), ..Config::default() };
+    let report = sim::run(config, move || {
+        let first = order.clone();
+        let joined = sim::go(move || sim::go(move || first.lock().unwrap().push("first")).detach());
+        joined.join().unwrap();
+        order.lock().unwrap().push("joiner");
+    });
+    report.unwrap();
+    assert_eq!(*seen.lock().unwrap(), ["first", "joiner"]);
+}
+
 /// A policy does not rule over locked Gs, and the number of Ps may change while Gs wait in their queues.
 #[test]
 fn locked_gs_and_changes_of_the_number_of_ps_work_with_a_policy() {

@@ -79,7 +79,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a placed G wakes no M",
         "scheduler.submitted_among_others();",
         "",
-        Simulation("simulation/policies", "no_g_is_lost_whatever_the_policy_decides", 100),
+        Simulation("simulation/policies", "higher_priorities_run_first_and_waiting_counts", 100),
     ),
     mutant(
         "engine/by_policy.rs",
@@ -93,7 +93,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "only some picks ask the policy",
         "processor.request_slow_pick(); let locked",
         "let locked",
-        Simulation("simulation/policies", "earlier_deadlines_run_first", 100),
+        Simulation("simulation/policies", "joiner_waits_for_its_turn", 1),
     ),
     mutant(
         "refinements/procs.rs",
