@@ -95,8 +95,12 @@ impl<Plat: Platform> Scheduler<Plat> {
             if processor.status() != ProcessorStatus::Idle {
                 return false;
             }
-            self.take_idle_processor_preferring(&mut shared, Some(processor))
-                .map(|processor| self.assign_to_idle(&mut shared, processor, Assignment::Run))
+            self.take_idle_processor_preferring(&mut shared, Some(processor)).map(|processor| {
+                // The M counts as spinning until it runs a G. Then it wakes another one. If it did not, the placed G would
+                // wait beside idle Ps while the M has no CPU, or runs a locked G first.
+                self.spinning.fetch_add(1, Ordering::SeqCst);
+                self.assign_to_idle(&mut shared, processor, Assignment::Search)
+            })
         };
         if let Some(machine) = woken {
             Plat::unpark_thread(machine);
