@@ -129,6 +129,10 @@ fn earlier_deadlines_run_first() {
 struct Chaos(AtomicU64);
 
 impl Chaos {
+    fn begin(&self, seed: u64) {
+        self.0.store(seed, Ordering::Relaxed);
+    }
+
     fn random(&self) -> u64 {
         let number = self.0.load(Ordering::Relaxed).wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
         self.0.store(number, Ordering::Relaxed);
@@ -138,6 +142,10 @@ impl Chaos {
 
 impl Policy for Chaos {
     fn place(&self, ready: &Ready, processors: &mut dyn Iterator<Item = ProcessorState>) -> Place {
+        // A run must not depend on the runs before it, because its seed must repeat it.
+        if ready.goroutine == GoroutineId::MAIN && ready.cause == Cause::Spawned {
+            self.begin(0);
+        }
         let ids: Vec<ProcessorId> = processors.map(|state| state.id).collect();
         let other = ids[self.random() as usize % ids.len()];
         let processor = if self.random().is_multiple_of(2) { ready.processor } else { other };
@@ -159,7 +167,7 @@ static CHAOS: Chaos = Chaos(AtomicU64::new(1));
 #[test]
 fn no_g_is_lost_whatever_the_policy_decides() {
     explore(&CHAOS, None, |seed| {
-        CHAOS.0.store(seed, Ordering::Relaxed);
+        CHAOS.begin(seed);
         act(seed + 1, 2, |random| random.below(3));
     });
 }
@@ -287,6 +295,11 @@ fn joiner_waits_for_its_turn() {
 #[test]
 fn locked_gs_and_changes_of_the_number_of_ps_work_with_a_policy() {
     explore_on(Config { policy: Some(&CHAOS), procs_limit: 8, ..Config::default() }, |seed| {
+        // Only every fourth seed is run, because each run has many steps.
+        if seed % 4 != 2 {
+            return;
+        }
+        CHAOS.begin(seed);
         let hogs = Hogs::start(3, Duration::from_micros(50));
         let locked = sim::go(|| {
             let _locked = sim::lock_thread();
