@@ -27,7 +27,6 @@ use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
 use crate::policy::{Begun, Cause, Policy, ProcessorState, Ready};
-use crate::record::trace::EventKind;
 
 /// Sets the parameter of the calling G: a number whose meaning the [policy](crate::policy) defines, such as a priority.
 /// It holds from the next time when the G has to wait for a P. Does nothing without a policy. The parameter of a new G
@@ -96,8 +95,8 @@ impl<Plat: Platform> Scheduler<Plat> {
                 return false;
             }
             self.take_idle_processor_preferring(&mut shared, Some(processor)).map(|processor| {
-                // The M counts as spinning until it runs a G. Then it wakes another one. If it did not, the placed G would
-                // wait beside idle Ps while the M has no CPU, or runs a locked G first.
+                // The M counts as spinning until it runs a G. Then it wakes another one. If it did not, the placed G
+                // would wait beside idle Ps while the M has no CPU, or runs a locked G first.
                 self.spinning.fetch_add(1, Ordering::SeqCst);
                 self.assign_to_idle(&mut shared, processor, Assignment::Search)
             })
@@ -133,7 +132,8 @@ pub(crate) fn place_queued<Plat: Platform>(
     }
 }
 
-/// Places `goroutine`, which gives way, if there is a policy that decides about it. Returns whether it did.
+/// Places `goroutine`, which has been preempted, if a policy is installed and the G is not locked. Returns whether it
+/// did.
 #[inline(always)]
 pub(crate) fn place_displaced<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) -> bool {
     let machine = pinned.machine();
@@ -188,8 +188,7 @@ fn place_all<Plat: Platform>(
     while scheduler.global_length.load(Ordering::Relaxed) != 0 {
         // A G that has become known to other Ms may run before the lock is free again, so each G is taken by itself.
         let Some(goroutine) = scheduler.take_global(&mut scheduler.shared.lock()) else { break };
-        processor.counters.global_takes.add(1);
-        processor.tracer.note::<Plat>(EventKind::GlobalTake, Some(goroutine.id()), 1);
+        processor.note_global_take(goroutine, 1);
         place(machine, processor, goroutine, Cause::Readied);
     }
 }
@@ -259,10 +258,9 @@ pub(crate) fn steal<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static P
 
 /// Moves the first `count` Gs of `victim`, or all if there are fewer, to `processor`. They keep their ranks.
 fn steal_from<Plat: Platform>(processor: &'static Processor<Plat>, victim: &'static Processor<Plat>, count: usize) {
-    for stolen in 1..=count as u64 {
+    for stolen in 1..=count {
         let Some(goroutine) = victim.ranked.pop() else { return };
-        let detail = u64::from(victim.id().get()) | stolen << 32;
-        processor.tracer.note::<Plat>(EventKind::Steal, Some(goroutine.id()), detail);
+        processor.note_steal(victim, goroutine, stolen);
         let (rank, since) = goroutine.placed().unwrap_or((u64::MAX, Plat::now()));
         processor.ranked.push(goroutine, rank, since);
     }

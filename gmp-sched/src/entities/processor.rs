@@ -268,13 +268,23 @@ impl<Plat: Platform> Processor<Plat> {
     /// was empty before.
     pub(crate) fn begin_stolen(&self, victim: &Self, found: &Goroutine<Plat>) {
         self.advance_tick();
-        let detail = u64::from(victim.id.get()) | (1 + self.queue_length() as u64) << 32;
-        self.tracer.note::<Plat>(EventKind::Steal, Some(found.id()), detail);
+        self.note_steal(victim, found, 1 + self.queue_length());
+    }
+
+    /// Records that the holder has stolen `count` Gs from `victim`, of which `last` is the last one.
+    pub(crate) fn note_steal(&self, victim: &Self, last: &Goroutine<Plat>, count: usize) {
+        let detail = u64::from(victim.id.get()) | (count as u64) << 32;
+        self.tracer.note::<Plat>(EventKind::Steal, Some(last.id()), detail);
     }
 
     /// Begins a slice for `first`, the first of `count` Gs that its holder has taken from the global queue.
     pub(crate) fn begin_global(&self, first: &Goroutine<Plat>, count: u32) {
         self.advance_tick();
+        self.note_global_take(first, count);
+    }
+
+    /// Counts and records that the holder has taken `count` Gs from the global queue, of which `first` is the first.
+    pub(crate) fn note_global_take(&self, first: &Goroutine<Plat>, count: u32) {
         self.counters.global_takes.add(count.into());
         self.tracer.note::<Plat>(EventKind::GlobalTake, Some(first.id()), count.into());
     }

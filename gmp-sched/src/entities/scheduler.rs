@@ -18,7 +18,9 @@ use core::fmt;
 use core::mem::offset_of;
 
 use crate::base::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::base::error::OutOfResources;
 use crate::base::extension::Extension;
+use crate::base::forever::make_forever;
 use crate::base::id::GoroutineId;
 use crate::base::reference::{AtomicRef, push_forever};
 use crate::base::spin_lock::Lock;
@@ -196,8 +198,8 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.procs.load(Ordering::Relaxed)
     }
 
-    /// Stores the number of Ps, as a part of [`set_procs`](crate::refinements::procs::set_procs). Called while the world is
-    /// stopped.
+    /// Stores the number of Ps, as a part of [`set_procs`](crate::refinements::procs::set_procs). Called while the world
+    /// is stopped.
     pub(crate) fn set_procs(&self, procs: usize) {
         // Ordering: Relaxed, because the Ms that rely on the new number are started afterwards, under the scheduler
         // lock.
@@ -217,12 +219,18 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.policy.load(Ordering::Relaxed).map(|installed| installed.0)
     }
 
-    /// Lets `policy` decide what runs, in place of Go's rules. Called before [`start`](Self::start). Allocates 16 bytes,
-    /// which are never freed.
-    pub fn set_policy(&self, policy: &'static dyn Policy) {
-        self.policy.store(Some(Box::leak(Box::new(Installed(policy)))), Ordering::Relaxed);
+    /// Lets `policy` decide what runs, in place of Go's rules. Called before [`start`](Self::start). Allocates 16
+    /// bytes, which are never freed.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory. Go's rules apply then.
+    pub fn set_policy(&self, policy: &'static dyn Policy) -> Result<(), OutOfResources> {
+        let installed = make_forever(|| Ok(Installed(policy)))?;
+        self.policy.store(Some(installed), Ordering::Relaxed);
         self.update_alone();
         self.processors.iter().for_each(Processor::request_slow_pick);
+        Ok(())
     }
 
     /// The limit of the number of Ps, chosen when the scheduler was made.

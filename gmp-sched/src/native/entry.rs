@@ -104,8 +104,8 @@ impl Threads {
         Self { schedtrace: Some(settings), ..self }
     }
 
-    /// Lets `policy` decide what runs, in place of Go's rules. See [`policy`](crate::policy). (A G on a thread gives way
-    /// only where it calls the scheduler.)
+    /// Lets `policy` decide what runs, in place of Go's rules. See [`policy`](crate::policy). (A G on a thread is
+    /// preempted only where it calls the scheduler.)
     ///
     /// ```
     /// use gmp_sched::native;
@@ -159,7 +159,7 @@ impl Threads {
         panic_hook::install();
         let scheduler = pool::enter(processors);
         if let Some(policy) = self.policy {
-            scheduler.set_policy(policy);
+            scheduler.set_policy(policy).expect("memory for a policy");
         }
         alive::enter(scheduler);
         let (result_sender, result) = mpsc::channel();

@@ -1,4 +1,5 @@
-//! The scheduling policy of a program: in which order runnable Gs run, on which P, and when a running G gives way.
+//! The scheduling policy of a program: in which order runnable Gs run, on which P, and when a running G is
+//! preempted.
 //!
 //! Without a policy, Go's rules apply (`docs/policy.md`). A program that installs a policy replaces these rules. The
 //! policy decides, and the scheduler stores: each P has a queue of runnable Gs, ordered by their *ranks*. The policy

@@ -184,7 +184,7 @@ impl Simulation {
         self.scheduler.set(Some(scheduler));
         if let Some(policy) = self.config.policy {
             let watched = Watched::new(policy, self.config.policy_model);
-            scheduler.set_policy(Box::leak(Box::new(watched)));
+            scheduler.set_policy(Box::leak(Box::new(watched))).expect("memory for a policy");
         }
         let is_specified = self.explored.is_none() && self.config.policy.is_none();
         observation::begin(scheduler, trace, is_specified);

@@ -144,7 +144,7 @@ pub(crate) unsafe fn boot_main(settings: &Settings, program: Program) -> ! {
     platform::configure(settings.seed, settings.slice, settings.undisturbed);
     let scheduler = Scheduler::with_limit(procs, procs_limit());
     if let Some(policy) = (program.policy)() {
-        scheduler.set_policy(policy);
+        scheduler.set_policy(policy).expect("memory for a policy");
     }
     platform::install(scheduler);
     mm::set_stack_cache(STACK_CACHE);

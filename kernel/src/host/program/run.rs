@@ -30,7 +30,8 @@ pub(crate) const WRONG_USE: u8 = 64;
 /// process by SIGPIPE instead.
 pub(crate) const CANNOT_WRITE: u8 = 74;
 
-/// Runs `main` as the main G, on a stack of `stack_size` bytes, by the rules of `policy`. Ends the process with the status that `main` returns.
+/// Runs `main` as the main G, on a stack of `stack_size` bytes, by the rules of `policy`. Ends the process with the
+/// status that `main` returns.
 ///
 /// # Safety
 ///
