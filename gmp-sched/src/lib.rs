@@ -18,42 +18,42 @@
 //! | [`platform`] | | what the scheduler needs from the computer or operating system | `acquirem`, `releasem` |
 //! | [`policy`] | | the questions that a program's own scheduling policy answers; priorities with aging, earliest deadline first | |
 //! | `entities` | [`goroutine`], [`machine`], [`processor`], [`scheduler`], `shared` | G, M, P and what they share | `g`, `m`, `p`, `schedt` |
-//! | | `global_queue`, `free_list` | the global run queue; dead Gs, with and without a stack | `schedt.runq`, `schedt.gFree` |
+//! | | `current`, `global_queue`, `free_list`, `free_stacks` | the calling G, its M and its P; the global run queue; dead Gs, with and without a stack; releasing their stacks | `getg`, `schedt.runq`, `schedt.gFree` |
 //! | | `status`, `wait_reason` | the status of a G, the reason of its wait | `waitReason` |
 //! | | `events` | recording the events of traces | `traceEvent` |
 //! | | `timers`, `waiter`, `signal`, `current_slice`, `current_call`, `sampler`, `locked`, `world_stop`, `bubble` | the data of these mechanisms in Gs, Ms, Ps and the scheduler | `timer`, `sudog`, `pollDesc`, `sysmontick` |
 //! | `engine` | `schedule`, `pick`, `take_global`, `steal` | the loop of g0, the pick of the next G, taking from the global queue, stealing | `schedule`, `findRunnable`, `globrunqgetbatch`, `stealWork` |
-//! | | [`by_policy`] | the same for a program with a policy of its own | |
 //! | | `enqueue`, [`mod@yield_now`] | enqueueing runnable Gs, yielding | `runqput`, `injectglist`, `Gosched` |
 //! | | `switch`, [`mod@park`], `ready` | switching from a G, the commit on the far side, blocking and readying | `execute`, `mcall`, `gopark`, `goready` |
 //! | | [`idle`], `timekeeper` | idle Ps and Ms, wakeups, and why none is lost; the M that wakes for the timers of idle Ps | `wakep`, `startm`, `stopm`, `wakeNetPoller` |
 //! | | `slice`, [`preempt`], [`sysmon`] | time slices and preemption; the monitor of slices and system calls | `retake`, `gopreempt_m`, `sysmon` |
-//! | | [`interrupt_return`] | asynchronous preemption on the return from an interrupt | `asyncPreempt`, `doSigPreempt` |
 //! | | [`syscall`], `handoff` | system calls and handoff | `entersyscall`, `exitsyscall`, `handoffp` |
-//! | | [`device_signals`], `poll` | Gs that wait for devices; which M takes the raised signals | `netpoll`, `pollDesc` |
-//! | | `urgent`, `arm_timers`, [`mod@sleep`] | when the Gs of events run before others; arming timers; sleeping | `timers`, `timeSleep` |
+//! | | `poll` | which M takes the signals that devices have raised | `netpoll` |
+//! | | `urgent`, `arm_timers` | when the Gs of events run before others; arming timers | `timers` |
 //! | | `deadlock` | deadlock detection | `checkdead` |
-//! | | `machines`, `free_slots` | making Ms; reuse of dead Gs | `newm`, `gfget`, `gfput`, `malg` |
-//! | | `hooks`, `windows` | where the refinements are attached; where a panic would break an invariant | |
+//! | | `machines` | making Ms | `newm` |
+//! | | `hooks` | where the refinements are attached | |
 //! | `refinements` | [`stop_the_world`], [`procs`] | stopping the world, changing the number of Ps | `stopTheWorld`, `procresize` |
 //! | | [`lock_os_thread`] | Gs locked to their Ms | `LockOSThread`, `startlockedm`, `stoplockedm` |
 //! | | `background` | the G that frees the memory of caches | `bgscavenge` |
 //! | | `sampling`, `tracing`, `spans` | recording a sample of Gs; taking a trace; spans and marks of programs | `runtime/trace` |
 //! | | `exchange_stacks`, `poison`, `windows` | reuse of stacks; for tests, a pattern on dead stacks; a panic where it would break an invariant ends the program | |
-//! | `lifecycle` | [`mod@spawn`], `new_goroutine`, `start_scheduler`, [`join`], `closure`, `finish`, [`mod@exit`], `children` | beginning and end of a G | `newproc`, `goexit` |
+//! | | [`by_policy`], `retire` | a program's own policy decides; idle Ms end | |
+//! | [`interrupt_return`] | | asynchronous preemption on the return from an interrupt, for kernels | `asyncPreempt`, `doSigPreempt` |
+//! | `lifecycle` | [`mod@spawn`], `new_goroutine`, `start_scheduler`, [`join`], `closure`, `finish`, [`mod@exit`], `children`, `free_slots` | beginning and end of a G; reuse of dead Gs | `newproc`, `goexit`, `gfget`, `gfput`, `malg` |
 //! | `library` | [`chan`], [`mod@select`] | channels; waiting for one of several channels | `hchan`, `chansend`, `chanrecv`, `selectgo` |
 //! | | [`sync`] | locks, semaphores, groups | package `sync`, `sema.go` |
 //! | | [`mod@time`], [`cancel`] | timers of programs, tickers, delayed functions; contexts and limits of waits | `time`, `context` |
 //! | | [`mod@scope`], [`coroutine`], [`future`] | children that borrow from their parent; generators by direct switch; `core::future` in a G | `coro`, `iter.Pull` |
+//! | | [`device_signals`], [`mod@sleep`] | waiting for a device, and for a point in time | `pollDesc`, `timeSleep` |
 //! | | `waiter` | wait queues | `sudog`, `waitq` |
 //! | `report` | [`schedtrace`], [`snapshot`], `goroutine_list`, `timeline`, [`debugger`], [`stack_overflow`] | the state of a scheduler as text in Go's format, as numbers in memory that another program reads, and as a list of Gs; a drawing of what ran on each P; offsets for debuggers; which G has overflowed its stack | `schedtrace` |
 //! | [`synctest`] | | bubbles with a clock of their own, for tests | `testing/synctest` |
 //! | `native`, `sim` | | the platform of operating-system threads; a deterministic simulation of both levels, and an exploration of all runs of small programs (feature `std`) | |
 //!
 //! `unsafe` is allowed only where a lint exception states the reason: the context switch and the contents of stacks
-//! (`context`, `engine::{free_slots, interrupt_return, switch}`, `refinements::{exchange_stacks, poison}`, `lifecycle`,
-//! `kthread`),
-//! storage for closures and results (`entities::inline_body`), stored references (`base::reference`), children that
+//! (`context`, `entities::free_stacks`, `engine::switch`, `interrupt_return`, `refinements::{exchange_stacks, poison}`,
+//! `lifecycle`, `kthread`), storage for closures and results (`entities::inline_body`), stored references (`base::reference`), children that
 //! borrow from their parent (`scope`), values that are passed (`chan`, `select`), values under locks (`sync::{mutex,
 //! rwlock::raw, condvar, limited, once_cell}`), the platforms (`native`, `sim`), and contracts for callers (`platform`,
 //! [`park::ready`], [`exit::abandon`], [`machine::NewMachine`]). The scheduling policy (picking, stealing, idling,
@@ -91,6 +91,9 @@ mod base;
 pub mod context;
 mod engine;
 mod entities;
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "adopts the pin that a handler raises, and its contracts")]
+pub mod interrupt_return;
 pub mod kthread;
 mod library;
 mod lifecycle;
@@ -135,10 +138,10 @@ pub mod trace {
 }
 
 pub use base::run_queue;
-pub use engine::{by_policy, device_signals, idle, interrupt_return, park, preempt, sleep, syscall, sysmon, yield_now};
+pub use engine::{idle, park, preempt, syscall, sysmon, yield_now};
 pub use entities::name::{NAME_LIMIT, Name};
 pub use entities::{goroutine, machine, processor, scheduler};
-pub use library::{cancel, chan, scope, select, sync, time};
+pub use library::{cancel, chan, device_signals, scope, select, sleep, sync, time};
 #[cfg(feature = "extras")]
 pub use library::{coroutine, future};
 pub use lifecycle::closure::BODY_LIMIT;
@@ -147,5 +150,5 @@ pub use lifecycle::{exit, join, spawn};
 pub use record::counters::Counts;
 pub use record::latency;
 #[cfg(feature = "refinements")]
-pub use refinements::{lock_os_thread, procs, stop_the_world};
+pub use refinements::{by_policy, lock_os_thread, procs, stop_the_world};
 pub use report::{debugger, schedtrace, snapshot, stack_overflow};

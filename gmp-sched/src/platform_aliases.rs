@@ -87,17 +87,6 @@ macro_rules! platform_aliases {
             $crate::yield_now::yield_now::<$platform>();
         }
 
-        /// Sets the number that the program's policy uses for the calling G. See
-        /// [`by_policy::set_parameter`]($crate::by_policy::set_parameter).
-        ///
-        /// # Panics
-        ///
-        /// The caller is not a G.
-        #[track_caller]
-        pub fn set_parameter(parameter: u64) {
-            $crate::by_policy::set_parameter::<$platform>(parameter);
-        }
-
         /// Ends the calling G. See [`exit::goexit`]($crate::exit::goexit).
         ///
         /// # Panics
@@ -339,6 +328,17 @@ macro_rules! refinements_aliases {
         #[inline]
         pub fn mark(name: &'static str) {
             $crate::trace::mark::<$platform>(name);
+        }
+
+        /// Sets the number that the program's policy uses for the calling G. See
+        /// [`by_policy::set_parameter`]($crate::by_policy::set_parameter).
+        ///
+        /// # Panics
+        ///
+        /// The caller is not a G.
+        #[track_caller]
+        pub fn set_parameter(parameter: u64) {
+            $crate::by_policy::set_parameter::<$platform>(parameter);
         }
 
         /// Sets the number of Ps, which is how many Gs can run at once; returns the previous number. See

@@ -44,11 +44,11 @@ use crate::base::error::{JoinError, OutOfResources};
 use crate::base::forever::make_forever;
 use crate::base::instant::Instant;
 use crate::base::list::List;
-use crate::engine::current::CurrentGoroutine;
 use crate::engine::enqueue::enqueue_next;
 use crate::engine::park::park_with;
 use crate::engine::ready::ready_pinned;
 use crate::entities::bubble::{Bubble, Unused};
+use crate::entities::current::CurrentGoroutine;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::lifecycle::join::JoinHandle;
 use crate::lifecycle::spawn::try_go;
@@ -182,7 +182,7 @@ pub fn wait<Plat: Platform>() {
 #[doc(alias = "Sleep")]
 #[track_caller]
 pub fn sleep<Plat: Platform>(duration: Duration) {
-    crate::engine::sleep::sleep::<Plat>(duration);
+    crate::library::sleep::sleep::<Plat>(duration);
     wait::<Plat>();
 }
 

@@ -15,7 +15,7 @@
 //!
 //! Outside of this file, `cfg(gmp_loom)` marks only code that exists for models, and the code that it replaces:
 //!
-//! - the modules `models`, `base::modelled_lock`, `engine::loom_wait` (no stack is switched) and `chan::loom_lock` (a
+//! - the modules `models`, `base::modelled_lock`, `entities::loom_wait` (no stack is switched) and `chan::loom_lock` (a
 //!   channel's lock that blocks);
 //! - `engine::park`, `sync::blocking` and `chan::header`, which use `loom_wait` or `loom_lock` under loom, and the
 //!   usual code otherwise;

@@ -1,6 +1,6 @@
 //! The entry at which interrupted code continues after an interrupt handler has diverted it. The entry saves all
 //! registers of the interrupted code on the stack of that code, calls a function, and returns to the interrupted
-//! instruction. `engine::interrupt_return` decides what is diverted.
+//! instruction. `interrupt_return` decides what is diverted.
 //!
 //! The stack of diverted code, with the size of each part in bytes:
 //!

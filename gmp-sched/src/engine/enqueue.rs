@@ -15,7 +15,6 @@
 //! After the G has been enqueued, an M is woken if a P is idle and no M spins (see `idle`). So the G does not wait
 //! while a P is idle.
 
-use crate::engine::by_policy::{place_displaced, place_queued};
 use crate::engine::hooks;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
@@ -59,10 +58,16 @@ pub(crate) fn put_next<Plat: Platform>(
         put_last(machine.scheduler(), processor, kicked);
     }
     if !processor.is_alone() {
-        match machine.scheduler().policy() {
-            None => machine.scheduler().submitted_among_others(),
-            Some(_) => place_queued(machine, processor, Cause::Readied),
-        }
+        notice(machine, processor, Cause::Readied);
+    }
+}
+
+/// Makes sure that an M notices the Gs that the caller has put into the local queue of `processor`.
+#[inline(always)]
+fn notice<Plat: Platform>(machine: &'static Machine<Plat>, processor: &'static Processor<Plat>, cause: Cause) {
+    match machine.scheduler().policy() {
+        None => machine.scheduler().submitted_among_others(),
+        Some(_) => hooks::place_queued(machine, processor, cause),
     }
 }
 
@@ -128,11 +133,7 @@ pub(crate) fn requeue_last<Plat: Platform>(
     if processor.queue.push_back(goroutine).is_err() {
         overflow(goroutine.scheduler(), processor, goroutine);
     } else if !processor.is_alone() {
-        let machine = pinned.machine();
-        match machine.scheduler().policy() {
-            None => machine.scheduler().submitted_among_others(),
-            Some(_) => place_queued(machine, processor, Cause::Yielded),
-        }
+        notice(pinned.machine(), processor, Cause::Yielded);
     }
 }
 
@@ -143,7 +144,7 @@ pub(crate) fn requeue_global<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &
     let (scheduler, processor) = (pinned.machine().scheduler(), pinned.processor());
     hooks::runnable_again(processor, goroutine);
     goroutine.set_status(Status::Runnable);
-    if place_displaced(pinned, goroutine) {
+    if hooks::place_displaced(pinned, goroutine) {
         return;
     }
     scheduler.put_global_one(&mut scheduler.shared.lock(), Some(processor), goroutine);
@@ -160,7 +161,7 @@ pub(crate) fn requeue_next<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'s
     let processor = machine.held_processor();
     hooks::runnable_again(processor, goroutine);
     goroutine.set_status(Status::Runnable);
-    if place_displaced(pinned, goroutine) {
+    if hooks::place_displaced(pinned, goroutine) {
         return;
     }
     put_next(machine, processor, goroutine);
@@ -175,7 +176,7 @@ pub(crate) fn requeue_urgent<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &
     let processor = pinned.processor();
     hooks::runnable_again(processor, goroutine);
     goroutine.set_status(Status::Runnable);
-    if place_displaced(pinned, goroutine) {
+    if hooks::place_displaced(pinned, goroutine) {
         return;
     }
     processor.put_urgent(goroutine);

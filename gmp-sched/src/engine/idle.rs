@@ -2,6 +2,7 @@
 
 use crate::base::atomic::{Ordering, fence};
 use crate::base::points::Site;
+use crate::engine::hooks;
 use crate::entities::machine::{EndedMachine, Machine};
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
@@ -196,7 +197,7 @@ impl<Plat: Platform> Machine<Plat> {
         // If this M was spinning, other Ms may have enqueued Gs without waking an M, because they relied on its search.
         // So this M must check the queues once more, even if it is assigned a P first.
         let mut must_recheck = true;
-        let mut ends_at = self.end_of_idleness();
+        let mut ends_at = hooks::end_of_idleness(self);
         loop {
             Plat::point(Site::Idle);
             if self.take_assigned() {
@@ -216,12 +217,7 @@ impl<Plat: Platform> Machine<Plat> {
             }
             // The check for a deadlock comes before this M may end. If this M became idle last, no other M will check.
             scheduler.check_dead();
-            if ends_at.is_some_and(|ends_at| Plat::now() >= ends_at) || self.take_request_to_end() {
-                if self.retire() {
-                    Plat::exit_thread(EndedMachine::new(self));
-                }
-                ends_at = self.end_of_idleness();
-            }
+            ends_at = hooks::retire_if_unneeded(self, ends_at);
             let deadline = scheduler.park_deadline(self);
             Plat::park_thread(Parking::new(pinned), deadline.into_iter().chain(ends_at).min());
         }

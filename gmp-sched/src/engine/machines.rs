@@ -1,15 +1,13 @@
-//! Making Ms, and ending idle Ms if there have been more Ms than needed for some time.
+//! Making Ms. (`refinements::retire` ends idle Ms that are not needed.)
 
 use crate::base::atomic::{Ordering, fence};
 use crate::base::error::OutOfResources;
 use crate::base::forever::make_forever;
 use crate::base::id::MachineId;
-use crate::base::instant::Instant;
 use crate::base::reference::push_forever;
 use crate::entities::machine::{EndedMachine, Machine, NewMachine};
 use crate::entities::scheduler::Scheduler;
-use crate::entities::shared::Shared;
-use crate::platform::{Pinned, Platform};
+use crate::platform::Platform;
 
 /// How many Ms a scheduler may have. Go: `maxmcount`, 10000.
 const MACHINE_LIMIT: u32 = 10_000;
@@ -66,31 +64,10 @@ impl<Plat: Platform> Scheduler<Plat> {
         Ok((machine, is_new))
     }
 
-    /// Keeps an M for reuse after [`Machine::retire`]. The thread of the M has ended, or is about to end and no longer
+    /// Keeps an M for reuse. The thread of the M has ended, or is about to end and no longer
     /// uses the M.
     pub(crate) fn reuse_machine(&self, machine: &'static Machine<Plat>) {
         self.shared.lock().retired_machines.push_front(machine);
-    }
-
-    /// Asks one idle M to end, if there are at least two more Ms than needed. When that M ends, it asks the next one.
-    /// Called by a [scavenger](Platform::scavenger). Does not block or allocate.
-    pub fn end_surplus_machine(&'static self) {
-        let _pinned = Pinned::<Plat>::of_scheduler();
-        let shared = self.shared.lock();
-        let idle = shared.idle_machines.front().filter(|_| shared.has_much_surplus());
-        drop(shared);
-        // The M need not be idle any more. In this case it decides when it next goes idle.
-        if let Some(machine) = idle.filter(|machine| !machine.is_asked_to_end.swap(true, Ordering::Relaxed)) {
-            Plat::unpark_thread(machine);
-        }
-    }
-
-    /// Notes [growth](Self::note_growth) if there are so many Ms that one should end. Called when an M has returned
-    /// from a blocking call.
-    pub(crate) fn note_surplus(&self, shared: &Shared<Plat>) {
-        if Plat::scavenger().is_some() && shared.has_much_surplus() {
-            self.note_growth();
-        }
     }
 
     /// Makes each M end, by [`Platform::exit_thread`], when it next finds no work. Gs that are runnable still run,
@@ -118,58 +95,5 @@ impl<Plat: Platform> EndedMachine<Plat> {
         if machine.is_retired() {
             machine.scheduler().reuse_machine(machine);
         }
-    }
-}
-
-impl<Plat: Platform> Machine<Plat> {
-    /// Returns the time at which an M that becomes idle now must check whether it is still needed. Returns `None` if
-    /// the platform never ends idle Ms, or if its scavenger ends them.
-    pub(crate) fn end_of_idleness(&self) -> Option<Instant> {
-        if Plat::scavenger().is_some() {
-            return None;
-        }
-        let limit = Plat::idle_limit()?;
-        let now = Plat::now();
-        let mut shared = self.scheduler().shared.lock();
-        shared.update_surplus(now);
-        Some(shared.surplus_since.min(now) + limit)
-    }
-
-    /// Whether the background G has asked this M to end. Clears the request.
-    pub(crate) fn take_request_to_end(&self) -> bool {
-        Plat::scavenger().is_some()
-            && self.is_asked_to_end.load(Ordering::Relaxed)
-            && self.is_asked_to_end.swap(false, Ordering::Relaxed)
-    }
-
-    /// Removes this M from the idle list if a surplus of Ms has lasted for at least [`Platform::idle_limit`], unless a
-    /// P is assigned to the M or the world is to stop. Returns whether the M was removed. If so, its thread must end.
-    ///
-    /// How long this M itself has been idle does not matter. Each timer of an idle P that becomes due wakes an idle M,
-    /// so with many such timers no M is idle for long, even if there are far more Ms than needed.
-    pub(crate) fn retire(&'static self) -> bool {
-        let scheduler = self.scheduler();
-        let now = Plat::now();
-        let mut shared = scheduler.shared.lock();
-        shared.update_surplus(now);
-        let is_needed = Plat::idle_limit().is_none_or(|limit| shared.surplus_since + limit > now);
-        let is_assigned = self.assigned_processor.load(Ordering::Relaxed).is_some();
-        if is_needed || is_assigned || scheduler.is_stopping() {
-            return false;
-        }
-        self.leave_idle_list(&mut shared);
-        shared.machines -= 1;
-        shared.update_surplus(now);
-        self.set_retired(true);
-        drop(shared);
-        if self.take_poll_duty() && scheduler.signals.is_ready() {
-            scheduler.wake_poller();
-        }
-        // If this M has just made its P idle, the timekeeper may not know the timers of that P yet.
-        scheduler.wake_timekeeper(scheduler.earliest_timekeeper_timer());
-        if Plat::scavenger().is_some() {
-            scheduler.end_surplus_machine();
-        }
-        true
     }
 }

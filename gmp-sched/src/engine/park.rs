@@ -29,17 +29,18 @@
 //! });
 //! ```
 
-use crate::engine::current::CurrentGoroutine;
+use crate::engine::hooks::Window;
 pub use crate::engine::ready::ready;
 use crate::engine::ready::ready_pinned;
-use crate::engine::windows::{At, Window};
 #[cfg(not(gmp_loom))]
 use crate::engine::{hooks, pick::pick_next, switch::leave};
 use crate::entities::bubble::BubblePointer;
+use crate::entities::current::CurrentGoroutine;
 #[cfg(not(gmp_loom))]
 use crate::entities::events::Leave;
 use crate::entities::goroutine::{Goroutine, WaitLocation, WaitReason};
 use crate::entities::wait_reason::WaitFor;
+use crate::entities::window::At;
 use crate::platform::{Pinned, Platform};
 
 /// Parks the calling G. Go: `gopark`.
@@ -126,7 +127,7 @@ pub(crate) fn park_with<'a, Plat: Platform>(
     #[cfg(gmp_loom)]
     window.close();
     #[cfg(gmp_loom)]
-    return crate::engine::loom_wait::leave(CurrentGoroutine { pinned, machine, processor, me }, commit);
+    return crate::entities::loom_wait::leave(CurrentGoroutine { pinned, machine, processor, me }, commit);
     #[cfg(not(gmp_loom))]
     {
         let next = pick_next(&pinned, processor);

@@ -1,6 +1,5 @@
 //! The order in which an M picks the next G. All code that chooses among runnable Gs calls a function of this file.
-//! (There are two exceptions. A coroutine switches to a certain G; `may_skip_pick` determines whether it may do so
-//! without a pick. An M with a locked G waits for that G.)
+//! (There are two exceptions. A coroutine switches to a certain G. An M with a locked G waits for that G.)
 //!
 //! | step | source of the next G | Go: `findRunnable` (runtime/proc.go, go1.27) |
 //! |---|---|---|
@@ -43,7 +42,6 @@
 
 use crate::base::atomic::Ordering;
 use crate::base::run_queue::Slice;
-use crate::engine::by_policy;
 use crate::engine::enqueue::put_last;
 use crate::engine::hooks;
 use crate::engine::slice::{begin_next_slice, end_inherited_slice};
@@ -78,7 +76,7 @@ pub(crate) fn find_runnable<Plat: Platform>(
         }
         let found = match scheduler.policy() {
             None => next_by_default(pinned, machine, processor, is_check_due),
-            Some(policy) => by_policy::next(pinned, machine, processor, policy, is_check_due),
+            Some(policy) => hooks::next_by_policy(pinned, machine, processor, policy, is_check_due),
         };
         let Some(goroutine) = found.or_else(|| hooks::take_background(pinned, machine, processor)) else {
             machine.go_idle(pinned);
@@ -152,37 +150,13 @@ pub(crate) fn has_nothing_else<Plat: Platform>(pinned: &Pinned<Plat>, processor:
 /// one.
 pub(crate) fn take_from_others<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) -> bool {
     if pinned.machine().scheduler().policy().is_some() {
-        return by_policy::steal(pinned, processor);
+        return hooks::steal_by_policy(pinned, processor);
     }
     let found = steal_urgent(pinned, processor).or_else(|| steal_at_once(pinned, processor));
     if let Some(found) = found {
         put_last(pinned.machine().scheduler(), processor, found);
     }
     found.is_some()
-}
-
-/// Whether a leaving G may switch to a certain other G without a pick. With timer interrupts it may, because an
-/// interrupt ends the slice, fires the timers and stops the G. On other platforms it may not if g0 has to pick, as in
-/// [`pick_next`]. Otherwise two Gs that switch to each other could keep their P forever. With a policy it may not.
-#[cfg(feature = "extras")]
-#[inline(always)]
-pub(crate) fn may_skip_pick<Plat: Platform>(machine: &Machine<Plat>, processor: &'static Processor<Plat>) -> bool {
-    Plat::TIMER_INTERRUPTS && machine.scheduler().policy().is_none()
-        || !processor.has_due_timer() && (!processor.needs_slow_pick() || !must_pick(machine, processor))
-}
-
-/// Whether g0 has to pick, given that a slow pick is requested and no timer is due. While a trace is taken, a slow pick
-/// is always requested, so the request alone does not mean that g0 has to pick. In this case this function checks the
-/// other reasons for a request.
-#[cfg(feature = "extras")]
-#[cold]
-fn must_pick<Plat: Platform>(machine: &Machine<Plat>, processor: &'static Processor<Plat>) -> bool {
-    !processor.sampler.wants_slow_picks()
-        || machine.scheduler().policy().is_some()
-        || !processor.urgent.is_empty()
-        || processor.is_slice_over()
-        || processor.is_global_check_due()
-        || machine.scheduler().is_stopping()
 }
 
 impl<Plat: Platform> Processor<Plat> {

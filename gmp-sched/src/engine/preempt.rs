@@ -36,12 +36,11 @@
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::base::under_loom::IS_MODEL;
-use crate::engine::by_policy::place_events;
-use crate::engine::current::{CurrentGoroutine, refuse};
 use crate::engine::enqueue::{requeue_global, requeue_next, requeue_urgent};
 use crate::engine::hooks;
 use crate::engine::switch::leave;
 use crate::engine::urgent::{await_next, take_first};
+use crate::entities::current::{CurrentGoroutine, refuse};
 use crate::entities::events::Leave;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
@@ -194,7 +193,7 @@ fn give_way_before_wait<Plat: Platform>() {
 /// of locked Gs. If it is urgent, it goes to the tail of the urgent queue: the slice was that of other Gs. Go:
 /// `gopreempt_m`.
 #[doc(alias = "gopreempt_m")]
-fn preempt<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
+pub(crate) fn preempt<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
     let is_urgent = me.is_urgent(Plat::now());
     processor.counters.preemptions.add(1);
@@ -216,9 +215,7 @@ fn displace_for_urgent<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned
         return pinned;
     }
     if scheduler.policy().is_some() {
-        place_events(&pinned, machine, processor);
-        let caller = CurrentGoroutine { pinned, machine, processor, me };
-        return if processor.is_slice_over() { preempt(caller) } else { caller.pinned };
+        return hooks::displace_by_policy(CurrentGoroutine { pinned, machine, processor, me });
     }
     let now = Plat::now();
     if processor.undisturbed_until() > now {

@@ -1,8 +1,8 @@
 //! Readying: the end of a G's wait. A waker makes the G runnable, and then enqueues it or runs it.
 
-use crate::engine::current::CurrentGoroutine;
 use crate::engine::enqueue::enqueue_next_on;
 use crate::engine::hooks;
+use crate::entities::current::CurrentGoroutine;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
@@ -38,7 +38,7 @@ pub unsafe fn ready<Plat: Platform>(goroutine: &'static Goroutine<Plat>) {
 pub(crate) fn ready_pinned<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     if let Some((machine, processor)) = end_wait(pinned, goroutine) {
         #[cfg(gmp_loom)]
-        if crate::engine::loom_wait::ready(goroutine) {
+        if crate::entities::loom_wait::ready(goroutine) {
             return;
         }
         enqueue_next_on(machine, processor, goroutine);

@@ -11,11 +11,12 @@ use core::mem::{self, ManuallyDrop};
 
 use crate::context::{self, SavedContext, Transfer, Word};
 use crate::engine::hooks;
-use crate::engine::windows::{At, Window};
+use crate::engine::hooks::Window;
 use crate::entities::events::Leave;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
+use crate::entities::window::At;
 use crate::platform::{Pinned, Platform};
 
 /// The function that the far side calls. It moves the commit out of the register in which the switch has passed it, or

@@ -90,7 +90,7 @@ pub(crate) fn requeue<Plat: Platform>(
             // The P was handed off, by sysmon or by this M, and this M was counted as blocked.
             _ => {
                 shared.blocked_machines -= 1;
-                scheduler.note_surplus(&shared);
+                hooks::note_surplus(scheduler, &shared);
             }
         }
         let displaced = displace(machine);
@@ -150,7 +150,7 @@ impl<Plat: Platform> Machine<Plat> {
         }
         let processor = self.scheduler().take_idle_processor_preferring(&mut shared, old)?;
         shared.blocked_machines -= 1;
-        self.scheduler().note_surplus(&shared);
+        hooks::note_surplus(self.scheduler(), &shared);
         processor.set_holder(self);
         Some(processor)
     }

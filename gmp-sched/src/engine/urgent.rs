@@ -35,12 +35,13 @@ use core::time::Duration;
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::engine::enqueue::put_next_last;
+use crate::engine::hooks::Window;
 use crate::engine::ready::make_runnable;
-use crate::engine::windows::{At, Window};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
+use crate::entities::window::At;
 use crate::platform::{Pinned, Platform};
 
 /// How long a P runs urgent Gs one after the other while other Gs wait.

@@ -1,11 +1,11 @@
 //! Yielding: a G lets other Gs run first, of its own accord.
 
 use crate::base::atomic::Ordering;
-use crate::engine::current::CurrentGoroutine;
 use crate::engine::enqueue::{requeue_global, requeue_last};
 use crate::engine::hooks;
 use crate::engine::pick::{has_nothing_else, pick_next, take_from_others};
 use crate::engine::switch::leave;
+use crate::entities::current::CurrentGoroutine;
 use crate::entities::events::Leave;
 use crate::entities::goroutine::Goroutine;
 use crate::platform::{Pinned, Platform};

@@ -216,7 +216,8 @@ impl<Plat: Platform> Scheduler<Plat> {
     #[inline(always)]
     pub(crate) fn policy(&self) -> Option<&'static dyn Policy> {
         // Ordering: Relaxed, because the policy is installed before the Ms are made.
-        self.policy.load(Ordering::Relaxed).map(|installed| installed.0)
+        let installed = cfg!(feature = "refinements").then(|| self.policy.load(Ordering::Relaxed)).flatten();
+        installed.map(|installed| installed.0)
     }
 
     /// Lets `policy` decide what runs, in place of Go's rules. Called before [`start`](Self::start). Allocates 16
@@ -224,8 +225,11 @@ impl<Plat: Platform> Scheduler<Plat> {
     ///
     /// # Errors
     ///
-    /// There is no memory. Go's rules apply then.
+    /// There is no memory, or the feature `refinements` is off. Go's rules apply then.
     pub fn set_policy(&self, policy: &'static dyn Policy) -> Result<(), OutOfResources> {
+        if !cfg!(feature = "refinements") {
+            return Err(OutOfResources);
+        }
         let installed = make_forever(|| Ok(Installed(policy)))?;
         self.policy.store(Some(installed), Ordering::Relaxed);
         self.update_alone();

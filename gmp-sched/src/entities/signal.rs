@@ -1,4 +1,4 @@
-//! The data of device signals; see [`crate::engine::device_signals`].
+//! The data of device signals; see [`crate::library::device_signals`].
 
 use core::fmt;
 

@@ -29,18 +29,19 @@ use core::marker::PhantomData;
 
 use crate::base::error::{JoinError, OutOfResources};
 use crate::base::spin_lock::Lock;
-use crate::engine::current::CurrentGoroutine;
+use crate::engine::hooks::Window;
 use crate::engine::park::park_with;
-use crate::engine::pick::may_skip_pick;
 use crate::engine::ready::ready_pinned;
 use crate::engine::switch::leave;
-use crate::engine::windows::{At, Window};
 use crate::entities::bubble::BubbleRef;
+use crate::entities::current::CurrentGoroutine;
 use crate::entities::events::Leave;
 use crate::entities::goroutine::{Goroutine, WaitLocation, WaitReason};
 use crate::entities::machine::Machine;
+use crate::entities::processor::Processor;
 use crate::entities::status::Status;
 use crate::entities::wait_reason::WaitFor;
+use crate::entities::window::At;
 use crate::lifecycle::closure::__rust_begin_short_backtrace;
 use crate::lifecycle::exit::goexit;
 use crate::lifecycle::join::{JoinHandle, forget_waiter};
@@ -373,6 +374,28 @@ pub(crate) fn hand_over<Plat: Platform>(caller: &CurrentGoroutine<Plat>, next: &
         next.set_status(Status::Runnable);
     }
     is_usual
+}
+
+/// Whether a leaving G may switch to a certain other G without a pick. With timer interrupts it may, because an
+/// interrupt ends the slice, fires the timers and stops the G. On other platforms it may not if g0 has to pick, as in
+/// `pick_next`. Otherwise two Gs that switch to each other could keep their P forever. With a policy it may not.
+#[inline(always)]
+fn may_skip_pick<Plat: Platform>(machine: &Machine<Plat>, processor: &'static Processor<Plat>) -> bool {
+    Plat::TIMER_INTERRUPTS && machine.scheduler().policy().is_none()
+        || !processor.has_due_timer() && (!processor.needs_slow_pick() || !must_pick(machine, processor))
+}
+
+/// Whether g0 has to pick, given that a slow pick is requested and no timer is due. While a trace is taken, a slow pick
+/// is always requested, so the request alone does not mean that g0 has to pick. In this case this function checks the
+/// other reasons for a request.
+#[cold]
+fn must_pick<Plat: Platform>(machine: &Machine<Plat>, processor: &'static Processor<Plat>) -> bool {
+    !processor.sampler.wants_slow_picks()
+        || machine.scheduler().policy().is_some()
+        || !processor.urgent.is_empty()
+        || processor.is_slice_over()
+        || processor.is_global_check_due()
+        || machine.scheduler().is_stopping()
 }
 
 /// The part of [`switch_to`] for the unusual cases: `next` has not begun, is sampled, or belongs to another scheduler;

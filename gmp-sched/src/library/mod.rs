@@ -5,11 +5,13 @@ pub mod cancel;
 pub mod chan;
 #[cfg(feature = "extras")]
 pub mod coroutine;
+pub mod device_signals;
 #[cfg(feature = "extras")]
 pub mod future;
 pub(crate) mod limit;
 pub mod scope;
 pub mod select;
+pub mod sleep;
 pub mod sync;
 pub mod time;
 pub(crate) mod waiter;

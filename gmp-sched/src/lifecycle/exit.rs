@@ -3,7 +3,7 @@
 use crate::base::atomic::Ordering;
 use crate::base::error::JoinError;
 use crate::base::id::GoroutineId;
-use crate::engine::current::CurrentGoroutine;
+use crate::entities::current::CurrentGoroutine;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::status::Status;
 use crate::lifecycle::finish::{StackUse, end};

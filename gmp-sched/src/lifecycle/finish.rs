@@ -1,18 +1,19 @@
 //! The end of a G: its last steps on its own stack, and the release of its slot on the far side of its last switch. The
 //! slot is reused by [`free_slots`], and the stack by [`exchange_stacks`](crate::refinements::exchange_stacks).
 
-use crate::engine::current::CurrentGoroutine;
 use crate::engine::enqueue::put_next;
-use crate::engine::free_slots;
 use crate::engine::hooks;
+use crate::engine::hooks::Window;
 use crate::engine::pick::{pick_next, would_pick_readied};
 use crate::engine::ready::{make_runnable_by, ready_pinned};
 use crate::engine::switch::leave_forever;
-use crate::engine::windows::{At, Window};
 use crate::entities::bubble::BubblePointer;
+use crate::entities::current::CurrentGoroutine;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::status::Status;
+use crate::entities::window::At;
 use crate::lifecycle::children::Children;
+use crate::lifecycle::free_slots;
 use crate::lifecycle::join::{Finished, finished, left, switches_to_joiner};
 use crate::platform::{Pinned, Platform};
 

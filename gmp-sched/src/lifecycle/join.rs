@@ -21,13 +21,13 @@ use crate::base::atomic::Ordering;
 pub use crate::base::error::{JoinError, Panic};
 use crate::base::id::GoroutineId;
 use crate::base::points::Site;
-use crate::engine::current::CurrentGoroutine;
-use crate::engine::free_slots::recycle;
 use crate::engine::park::park_with;
 use crate::engine::preempt::before_wait;
+use crate::entities::current::CurrentGoroutine;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::wait_reason::WaitFor;
 use crate::lifecycle::closure;
+use crate::lifecycle::free_slots::recycle;
 use crate::platform::{Pinned, Platform};
 
 /// The G has not finished, its handle exists, and no G waits in `join`.

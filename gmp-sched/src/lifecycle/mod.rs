@@ -5,6 +5,7 @@ pub(crate) mod closure;
 pub(crate) mod deferred;
 pub mod exit;
 pub(crate) mod finish;
+pub(crate) mod free_slots;
 pub mod join;
 pub(crate) mod new_goroutine;
 pub mod spawn;

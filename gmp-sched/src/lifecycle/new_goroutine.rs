@@ -2,17 +2,17 @@
 
 use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
-use crate::engine::current::CurrentGoroutine;
 use crate::engine::enqueue::{enqueue_next, put_next};
-use crate::engine::free_slots;
 use crate::engine::hooks;
 use crate::entities::bubble::BubblePointer;
+use crate::entities::current::CurrentGoroutine;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::status::Status;
 use crate::lifecycle::children::Children;
 use crate::lifecycle::closure::{self, NoScope, StackEnd};
+use crate::lifecycle::free_slots;
 use crate::lifecycle::join::{ATTACHED, JoinHandle};
 use crate::platform::{Pinned, Platform};
 

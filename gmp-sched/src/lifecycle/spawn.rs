@@ -3,10 +3,10 @@
 use core::marker::PhantomData;
 
 use crate::base::error::OutOfResources;
-use crate::engine::current::CurrentGoroutine;
-use crate::engine::free_slots;
+use crate::entities::current::CurrentGoroutine;
 pub use crate::entities::free_list::STACK_SIZE;
 use crate::lifecycle::closure::StackEnd;
+use crate::lifecycle::free_slots;
 use crate::lifecycle::join::JoinHandle;
 use crate::lifecycle::new_goroutine::{SMALLEST_STACK, new_goroutine};
 use crate::platform::Platform;

@@ -3,12 +3,12 @@
 use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
 use crate::base::id::GoroutineId;
-use crate::engine::current::CurrentGoroutine;
-use crate::engine::free_slots;
 use crate::engine::park::park_with;
+use crate::entities::current::CurrentGoroutine;
 use crate::entities::goroutine::WaitReason;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
+use crate::lifecycle::free_slots;
 use crate::lifecycle::start_scheduler::install_detached;
 use crate::platform::{Pinned, Platform, Scavenged};
 use crate::refinements::background::Left;

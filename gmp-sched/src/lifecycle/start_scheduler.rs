@@ -3,11 +3,11 @@
 use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
 use crate::base::id::GoroutineId;
-use crate::engine::free_slots;
 use crate::engine::hooks;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::scheduler::Scheduler;
 use crate::lifecycle::closure::{self, NoScope, StackEnd};
+use crate::lifecycle::free_slots;
 use crate::lifecycle::join::{ATTACHED, JoinHandle};
 use crate::lifecycle::new_goroutine::SMALLEST_STACK;
 use crate::platform::Platform;

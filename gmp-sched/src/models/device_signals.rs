@@ -13,7 +13,6 @@ use super::{explore, explore_every_point};
 use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::base::instant::Instant;
 use crate::base::points::{Points, Site};
-use crate::engine::device_signals::{Found, Signal};
 use crate::engine::steal::share;
 use crate::engine::urgent::take_due;
 use crate::entities::goroutine::{Goroutine, WaitReason};
@@ -21,6 +20,7 @@ use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
+use crate::library::device_signals::{Found, Signal};
 use crate::library::limit::{Cause, ContextError, Limit, Node};
 use crate::platform::Pinned;
 

@@ -1,6 +1,6 @@
 //! The platform of the models: an M is a loom thread that runs the engine's own code up to the point where it would
 //! park or switch. There the loom thread ends. [`Setting::settle`] runs what the Ms do later, one M after the other.
-//! (In models that use `engine::loom_wait`, the loom thread of a G that parks blocks instead.)
+//! (In models that use `entities::loom_wait`, the loom thread of a G that parks blocks instead.)
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

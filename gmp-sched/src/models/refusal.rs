@@ -13,11 +13,11 @@ use super::checked::Checked;
 use super::platform::{Model, Setting, run_as, run_outside, run_pinned, spawn_as};
 use super::{explore, explore_every_point};
 use crate::base::instant::Instant;
-use crate::engine::device_signals::{Found, Signal};
-use crate::engine::loom_wait;
 use crate::engine::syscall::enter_syscall;
 use crate::entities::goroutine::WaitReason;
+use crate::entities::loom_wait;
 use crate::entities::status::Status;
+use crate::library::device_signals::{Found, Signal};
 use crate::library::sync::{Condvar, Mutex, RawMutex, Semaphore};
 
 /// Why a caller may not wait.

@@ -8,9 +8,9 @@ use super::explore_every_point;
 use super::platform::{Model, Setting, run_as, spawn_as};
 use crate::base::atomic::{AtomicBool, Ordering};
 use crate::base::instant::Instant;
-use crate::engine::device_signals::{Found, Signal};
 use crate::entities::goroutine::WaitReason;
 use crate::entities::status::{ParkedStatus, Status};
+use crate::library::device_signals::{Found, Signal};
 use crate::platform::Pinned;
 
 /// Two Gs begin to wait for one signal. One of them becomes the signal's waiter, and the raise wakes that G.

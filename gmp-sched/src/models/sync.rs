@@ -2,7 +2,7 @@
 //! holder is the only one, and no wakeup is lost.
 //!
 //! The models run the code of these types in `sync`. Only the switch is replaced: a G that would park waits for a word
-//! that the waker sets (`engine::loom_wait`).
+//! that the waker sets (`entities::loom_wait`).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -46,7 +46,7 @@ impl Checked {
 
 /// Runs each of `bodies` as a G on a separate M. Returns `shared` when all of them have ended.
 fn run_all<T: Send + Sync + 'static>(shared: T, bodies: &[fn(&T)]) -> Arc<T> {
-    crate::engine::loom_wait::reset();
+    crate::entities::loom_wait::reset();
     let setting = Setting::new(bodies.len());
     let shared = Arc::new(shared);
     let (&here, others) = bodies.split_first().expect("there is something to do");

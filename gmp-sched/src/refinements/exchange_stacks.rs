@@ -1,7 +1,7 @@
 //! Reuse of stacks: a G that begins to run gets the stack of a G that has ended. ([`free_slots`] allocates stacks, and
 //! [`lifecycle::closure`](crate::lifecycle::closure) makes the first frame.)
 //!
-//! [`free_slots`]: crate::engine::free_slots
+//! [`free_slots`]: crate::lifecycle::free_slots
 
 use crate::context;
 use crate::entities::goroutine::{Goroutine, StackSize};

@@ -2,10 +2,12 @@
 //! engine compiles and runs without them (feature `refinements`).
 
 pub(crate) mod background;
+pub mod by_policy;
 pub(crate) mod exchange_stacks;
 pub mod lock_os_thread;
 pub(crate) mod poison;
 pub mod procs;
+pub(crate) mod retire;
 pub(crate) mod sampling;
 pub(crate) mod spans;
 pub mod stop_the_world;

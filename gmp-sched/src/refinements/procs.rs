@@ -11,8 +11,8 @@ use core::{fmt, iter};
 
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
-use crate::engine::current::CurrentGoroutine;
-use crate::engine::free_slots;
+use crate::entities::current::CurrentGoroutine;
+use crate::entities::free_stacks;
 use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
@@ -186,6 +186,6 @@ impl<Plat: Platform> Scheduler<Plat> {
         // The world is stopped, so no M holds the P, and this M may write on its track.
         processor.tracer.note::<Plat>(EventKind::Retire, None, 0);
         successor.timers.adopt(&processor.timers);
-        free_slots::spill(self, processor);
+        free_stacks::spill(self, processor);
     }
 }

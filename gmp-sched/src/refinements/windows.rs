@@ -1,10 +1,48 @@
 #![doc = include_str!("windows.md")]
 
-use crate::engine::windows::At;
+use core::marker::PhantomData;
+use core::mem;
+
+use crate::entities::window::At;
 use crate::platform::Platform;
 
+/// An open window. On all platforms, opening and closing a window takes no instruction.
+#[must_use = "the window is open until `close` is called"]
+pub(crate) struct Window<Plat: Platform> {
+    at: At,
+    platform: PhantomData<Plat>,
+}
+
+impl<Plat: Platform> Window<Plat> {
+    /// Opens the window `at`.
+    #[inline(always)]
+    pub(crate) fn open(at: At) -> Self {
+        let window = Self { at, platform: PhantomData };
+        #[cfg(all(test, feature = "std"))]
+        injected::reach(at, true);
+        window
+    }
+
+    /// Closes the window.
+    #[inline(always)]
+    pub(crate) fn close(self) {
+        #[cfg(all(test, feature = "std"))]
+        injected::reach(self.at, false);
+        mem::forget(self);
+    }
+}
+
+impl<Plat: Platform> Drop for Window<Plat> {
+    /// Called only by an unwinding.
+    #[cold]
+    #[inline(never)]
+    fn drop(&mut self) {
+        panicked::<Plat>(self.at);
+    }
+}
+
 /// Ends the program, because a panic unwinds out of the window `at`. On platforms that do not unwind, this never happens.
-pub(crate) fn panicked<Plat: Platform>(at: At) -> ! {
+fn panicked<Plat: Platform>(at: At) -> ! {
     let Some(machine) = Plat::current_machine() else {
         // A panic during an unwinding ends the process.
         panic!("a panic in the window {at:?} on a thread that is no M");
@@ -24,7 +62,7 @@ pub(crate) mod injected {
     use alloc::vec::Vec;
     use core::cell::{Cell, RefCell};
 
-    use crate::engine::windows::At;
+    use crate::entities::window::At;
 
     /// All windows.
     pub(crate) const ALL: [At; 16] = [

@@ -44,8 +44,8 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::base::id::MachineId;
-use crate::engine::device_signals::Signal;
 use crate::engine::syscall;
+use crate::library::device_signals::Signal;
 use crate::platform::{Pinned, Scavenged};
 use crate::policy::Policy;
 use crate::record::counters::Counts;

@@ -2,10 +2,10 @@ use alloc::vec::Vec;
 
 use proptest::prelude::*;
 
-use crate::engine::free_slots::{recycle, take, take_with_stack};
 use crate::entities::free_list::BATCH;
 use crate::entities::goroutine::{Goroutine, StackSize};
 use crate::entities::scheduler::Scheduler;
+use crate::lifecycle::free_slots::{recycle, take, take_with_stack};
 use crate::native::{Native, THREADS};
 use crate::platform::{Pinned, Platform};
 

@@ -3,8 +3,8 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use crate::base::spin_lock::Lock;
-use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::park_with;
+use crate::entities::current::CurrentGoroutine;
 use crate::entities::goroutine::{WaitGeneration, WaitReason};
 use crate::library::waiter::{WaitQueue, wait};
 use crate::native::{self, Native, THREADS};

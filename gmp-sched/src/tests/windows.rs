@@ -5,8 +5,8 @@ use alloc::sync::Arc;
 use core::time::Duration;
 use std::thread;
 
-use crate::engine::device_signals::Signal;
-use crate::engine::windows::At;
+use crate::entities::window::At;
+use crate::library::device_signals::Signal;
 use crate::refinements::windows::injected::{ALL, Edge, panic_at, was_reached};
 use crate::sim::{self, Chan, Condvar, Config, Mutex, Sim};
 

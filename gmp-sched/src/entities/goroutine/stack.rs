@@ -1,4 +1,4 @@
-//! The stack of a G, as addresses. (`engine::free_slots` allocates stacks.)
+//! The stack of a G, as addresses. (`lifecycle::free_slots` allocates stacks.)
 
 use core::ops::Range;
 

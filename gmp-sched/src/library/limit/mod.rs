@@ -12,9 +12,9 @@ use core::time::Duration;
 
 use crate::base::instant::Instant;
 use crate::engine::arm_timers::WaitEnd;
-use crate::engine::sleep::now;
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::signal::Signal;
+use crate::library::sleep::now;
 use crate::platform::{Pinned, Platform};
 pub use cause::{Cause, ContextError};
 pub(crate) use hook::{Hook, OnEnd};

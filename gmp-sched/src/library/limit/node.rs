@@ -23,8 +23,8 @@ use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::base::spin_lock::Lock;
 use crate::engine::ready::ready_pinned;
-use crate::engine::sleep::now;
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
+use crate::library::sleep::now;
 use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};
 

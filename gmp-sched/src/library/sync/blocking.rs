@@ -3,12 +3,13 @@
 use core::ptr;
 
 use crate::base::atomic::Ordering;
-use crate::engine::current::CurrentGoroutine;
-use crate::engine::windows::{At, Window};
+use crate::engine::hooks::Window;
 use crate::entities::bubble::BubbleRef;
+use crate::entities::current::CurrentGoroutine;
 use crate::entities::goroutine::{WaitGeneration, WaitReason};
 use crate::entities::wait_reason::{Awaited, WaitFor};
 use crate::entities::waiter::Waiter;
+use crate::entities::window::At;
 use crate::library::limit::Limit;
 use crate::library::waiter::WaitQueue;
 #[cfg(not(gmp_loom))]
@@ -79,7 +80,7 @@ impl<'a, Plat: Platform> Blocking<'a, Plat> {
             // Under loom, only a part of a park is modelled, because a whole park has too many steps for models of
             // three Gs.
             let _ = (caller, wait_for);
-            crate::engine::loom_wait::wait(me, || drop(guard));
+            crate::entities::loom_wait::wait(me, || drop(guard));
         }
         #[cfg(not(gmp_loom))]
         let ended_by = wait(caller, wait_for, generation, limit.copied(), || drop(guard));
@@ -101,7 +102,7 @@ pub(super) fn ready<Plat: Platform>(waiter: &'static Waiter<Plat>, pinned: &Pinn
     #[cfg(gmp_loom)]
     {
         let _ = pinned;
-        assert!(crate::engine::loom_wait::ready(waiter.goroutine()), "readied a G that does not wait");
+        assert!(crate::entities::loom_wait::ready(waiter.goroutine()), "readied a G that does not wait");
     }
     window.close();
 }

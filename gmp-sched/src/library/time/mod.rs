@@ -62,7 +62,7 @@ pub use timer::{Timer, after};
 use core::time::Duration;
 
 pub use crate::base::instant::Instant;
-use crate::engine::sleep;
+use crate::library::sleep;
 use crate::platform::Platform;
 
 /// What the panic message calls a stop of a timer of another bubble.

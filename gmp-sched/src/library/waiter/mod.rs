@@ -28,9 +28,9 @@ use core::ptr;
 
 use crate::base::atomic::Ordering;
 use crate::engine::arm_timers::WaitEnd;
-use crate::engine::current::CurrentGoroutine;
 use crate::engine::park::park_with;
 use crate::engine::ready::ready_pinned;
+use crate::entities::current::CurrentGoroutine;
 #[cfg(doc)]
 use crate::entities::goroutine::Goroutine;
 use crate::entities::goroutine::WaitGeneration;

@@ -7,9 +7,10 @@ use core::ptr;
 use crate::base::atomic::Ordering;
 use crate::base::reference::AtomicRef;
 use crate::base::under_loom::const_fn;
-use crate::engine::windows::{At, Window};
+use crate::engine::hooks::Window;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::waiter::Waiter;
+use crate::entities::window::At;
 use crate::platform::{Pinned, Platform};
 
 /// A FIFO of waiters, changed only under the lock of the object that is waited for. Go: `waitq`.

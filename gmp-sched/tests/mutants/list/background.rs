@@ -74,7 +74,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/background", "background_g_is_none_of_those_that_are_left", 1),
     ),
     mutant(
-        "engine/machines.rs",
+        "refinements/retire.rs",
         "an M that ends does not ask the next one",
         "        if Plat::scavenger().is_some() {
             scheduler.end_surplus_machine();

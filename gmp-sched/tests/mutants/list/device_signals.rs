@@ -5,21 +5,21 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "engine/device_signals.rs",
+        "library/device_signals.rs",
         "a raise is published without Release",
         "        let found = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {",
         "        let found = self.word.fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| {",
         Model("device_signals::"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "library/device_signals.rs",
         "a raise has no Acquire, so it may not see the waiting G",
         "        let found = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {",
         "        let found = self.word.fetch_update(Ordering::Release, Ordering::Relaxed, |word| {",
         Model("device_signals::"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "library/device_signals.rs",
         "a wait takes a raise without Acquire",
         "            match self.word.load(Ordering::Acquire) & TAG {
                 RAISED => {
@@ -30,7 +30,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("device_signals::woken_g_sees_what_the_handler_did"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "library/device_signals.rs",
         "a G takes a raise that another G has taken since the load",
         "                    if taken.is_ok() {
                         return Found::Raised;",
@@ -39,7 +39,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("second_waiters::one_raise_is_taken_by_one_of_two_gs"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "library/device_signals.rs",
         "a raise overwrites the mark that the signal is on the raised list",
         "                QUEUED | DELIVERED => word,
                 _ => RAISED,",
@@ -48,7 +48,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("device_signals::"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "library/device_signals.rs",
         "a raise overwrites the mark that another raise has ended the wait",
         "                QUEUED | DELIVERED => word,
                 _ => RAISED,",
@@ -57,7 +57,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("second_waiters::second_waiter_does_not_disturb_the_first"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "library/device_signals.rs",
         "a raise that comes while the G parks is lost",
         "                QUEUED | DELIVERED => word,
                 _ => RAISED,",
@@ -66,14 +66,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("device_signals::wait_against_raises_and_a_poll"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "library/device_signals.rs",
         "a raise puts a signal on the raised list although the waiting G has not left its stack",
         "                WAITING => with_generation(QUEUED, generation_of(word)),",
         "                WAITING | PARKING => with_generation(QUEUED, generation_of(word)),",
         Model("device_signals::"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "library/device_signals.rs",
         "the commit of a wait overwrites a raise",
         "self.word.compare_exchange(parking, waiting, Ordering::Release, Ordering::Relaxed).is_ok();",
         "self.word.swap(waiting, Ordering::Release) == parking;",
@@ -88,14 +88,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("device_signals::deadline_against_a_"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "library/device_signals.rs",
         "the beginning of a wait overwrites a raise",
         "        self.word.compare_exchange(EMPTY, with_generation(PARKING, generation), Ordering::Acquire, Ordering::Relaxed).ok()?;",
         "        self.word.swap(with_generation(PARKING, generation), Ordering::Acquire);",
         Model("device_signals::wait_against_raises_and_a_poll"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "library/device_signals.rs",
         "a second waiter overwrites the first before it detects that there is one",
         "        self.word.compare_exchange(EMPTY, with_generation(PARKING, generation), Ordering::Acquire, Ordering::Relaxed).ok()?;
         self.goroutine.store(Some(me), Ordering::Relaxed);",
@@ -104,7 +104,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("second_waiters::second_waiter_does_not_disturb_the_first"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "library/device_signals.rs",
         "a wait begins without Acquire",
         "        self.word.compare_exchange(EMPTY, with_generation(PARKING, generation), Ordering::Acquire, Ordering::Relaxed).ok()?;",
         "        self.word.compare_exchange(EMPTY, with_generation(PARKING, generation), Ordering::Relaxed, Ordering::Relaxed).ok()?;",
@@ -115,35 +115,35 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "library/device_signals.rs",
         "the context of a waiting G is published without Release",
         "self.word.compare_exchange(parking, waiting, Ordering::Release, Ordering::Relaxed)",
         "self.word.compare_exchange(parking, waiting, Ordering::Relaxed, Ordering::Relaxed)",
         Model("device_signals::"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "library/device_signals.rs",
         "a G continues twice if both its timer and its commit end the wait",
         "        waits || !me.claim(generation)",
         "        waits",
         Model("device_signals::deadline_against_a_commit_and_a_raise"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "library/device_signals.rs",
         "a G continues twice if both its context and its commit end the wait",
         "        waits || !me.claim(generation)",
         "        waits || !(me.claim(generation) || true)",
         Model("device_signals::cancellation_against_a_commit_and_a_raise"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "library/device_signals.rs",
         "a wait that its deadline has ended leaves its mark in the word",
         "        let ended = |word| matches!(word & TAG, PARKING | WAITING | DELIVERED).then_some(EMPTY);",
         "        let ended = |word| matches!(word & TAG, PARKING | DELIVERED).then_some(EMPTY);",
         Model("device_signals::deadline_against_a_"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "library/device_signals.rs",
         "a wait that its deadline has ended overwrites a raise",
         "        let ended = |word| matches!(word & TAG, PARKING | WAITING | DELIVERED).then_some(EMPTY);",
         "        let ended = |word| (word & TAG != QUEUED).then_some(EMPTY);",
@@ -168,7 +168,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "library/device_signals.rs",
         "a woken G does not see what the handlers of later raises did",
         "        let word = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, ended).ok()?;",
         "        let word = self.word.fetch_update(Ordering::Release, Ordering::Relaxed, ended).ok()?;",
@@ -184,7 +184,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("device_signals::"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "library/device_signals.rs",
         "a wait that a raise has ended returns that it was not raised",
         "        Some(word & TAG == DELIVERED)",
         "        let _ = word;
@@ -290,7 +290,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("pollers::raise_against_a_parked_m_that_is_assigned_a_p"),
     ),
     mutant(
-        "engine/machines.rs",
+        "refinements/retire.rs",
         "an M that ends forgets the raise that relies on it",
         "        if self.take_poll_duty() && scheduler.signals.is_ready() {
             scheduler.wake_poller();

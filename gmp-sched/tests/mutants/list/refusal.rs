@@ -48,7 +48,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("refusal::refused_wait_for_a_notification"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "library/device_signals.rs",
         "a wait reserves the signal before the check that the caller may wait",
         "            if let Some(raised) = self.park(CurrentGoroutine::of(pinned), end) {",
         "            let exchange = |from, to| {
@@ -61,7 +61,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("refusal::refused_wait_for_a_signal_leaves_the_signal_free"),
     ),
     mutant(
-        "engine/device_signals.rs",
+        "library/device_signals.rs",
         "a wait for a signal for which another G waits takes the raise from that G",
         "                _ => return Found::Taken,",
         "                DELIVERED => {

@@ -5,7 +5,7 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "engine/machines.rs",
+        "refinements/retire.rs",
         "an M that has been assigned a P ends",
         "        if is_needed || is_assigned || scheduler",
         "        let _ = is_assigned;
@@ -27,7 +27,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("retire::m_that_blocks_against_the_m_that_it_relies_on"),
     ),
     mutant(
-        "engine/machines.rs",
+        "refinements/retire.rs",
         "an M decides to end before it holds the lock",
         "        let is_needed = Plat::idle_limit().is_none_or(|limit| shared.surplus_since + limit > now);",
         "        let is_needed = Plat::idle_limit().is_none_or(|limit| shared.surplus_since + limit > now);
@@ -37,7 +37,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("retire::m_that_blocks_against_the_m_that_it_relies_on"),
     ),
     mutant(
-        "engine/machines.rs",
+        "refinements/retire.rs",
         "an M that ends stays counted as existing",
         "        shared.machines -= 1;
         shared.update_surplus(now);
@@ -46,7 +46,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("retire::one_of_two_ms_ends"),
     ),
     mutant(
-        "engine/machines.rs",
+        "refinements/retire.rs",
         "an M that ends stays on the idle list",
         "        self.leave_idle_list(&mut shared);
         shared.machines -= 1;",
@@ -57,8 +57,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/idle.rs",
         "an M ends before it has checked for a deadlock",
         "            scheduler.check_dead();
-            if ends_at",
-        "            if ends_at",
+            ends_at =",
+        "            ends_at =",
         Model("retire::m_that_ends_reports_a_deadlock"),
     ),
     mutant(

@@ -48,7 +48,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Properties("order_is_kept"),
     ),
     mutant(
-        "engine/free_slots.rs",
+        "lifecycle/free_slots.rs",
         "a new G has no room in the global queue",
         "    scheduler.reserve_global()?;",
         "",

@@ -81,7 +81,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("timers::system_call_against_an_m_that_becomes_the_timekeeper"),
     ),
     mutant(
-        "engine/machines.rs",
+        "refinements/retire.rs",
         "an M that ends does not wake the timekeeper for the timers that it leaves",
         "        scheduler.wake_timekeeper(scheduler.earliest_timekeeper_timer());",
         "",
@@ -165,7 +165,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("cancel::timer_moved_from_a_retired_p_is_stopped_in_a_system_call"),
     ),
     mutant(
-        "engine/sleep.rs",
+        "library/sleep.rs",
         "a G that sleeps can be woken before it has left its stack",
         "    drop(park_with(caller, WaitReason::Sleep, |pinned, me| {
         arm(pinned, me, when, &me.timer, Action::Wake(me, WaitGeneration::SOLE));

@@ -7,7 +7,7 @@ use core::cell::RefCell;
 use loom::thread::{self, Thread};
 
 use crate::base::atomic::Ordering;
-use crate::engine::current::CurrentGoroutine;
+use crate::entities::current::CurrentGoroutine;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};

@@ -55,17 +55,18 @@ use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::base::points::Site;
 use crate::engine::arm_timers::WaitEnd;
-use crate::engine::current::CurrentGoroutine;
+use crate::engine::hooks::Window;
 use crate::engine::park::park_with;
 use crate::engine::preempt::before_wait;
-use crate::engine::sleep::now;
-use crate::engine::windows::{At, Window};
+use crate::entities::current::CurrentGoroutine;
 use crate::entities::goroutine::{Goroutine, WaitGeneration, WaitReason};
 use crate::entities::scheduler::Scheduler;
 pub use crate::entities::signal::Signal;
 use crate::entities::signal::{
     DELIVERED, EMPTY, PARKING, QUEUED, RAISED, TAG, WAITING, generation_of, with_generation,
 };
+use crate::entities::window::At;
+use crate::library::sleep::now;
 use crate::platform::{Pinned, Platform};
 
 /// What a G finds in a signal for which it is about to wait.

@@ -8,7 +8,7 @@
 //! | in place of | is called |
 //! |---|---|
 //! | steps 1 to 5 of `pick` | `next` |
-//! | the displacement by an urgent G (`preempt`) | `place_events`, which ends the slice if a G is to be preempted |
+//! | the displacement by an urgent G (`preempt`) | `displace`, which ends the slice if a G is to be preempted |
 
 use core::ptr;
 use core::time::Duration;
@@ -16,10 +16,11 @@ use core::time::Duration;
 use crate::base::atomic::Ordering;
 use crate::engine::idle::Assignment;
 use crate::engine::pick::try_start_spinning;
-use crate::engine::preempt::request;
+use crate::engine::preempt::{preempt, request};
 use crate::engine::ready::make_runnable;
 use crate::engine::steal::steal_order;
 use crate::engine::urgent::{await_next, take_urgent};
+use crate::entities::current::CurrentGoroutine;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
@@ -45,7 +46,7 @@ pub fn set_parameter<Plat: Platform>(parameter: u64) {
 /// which is runnable, not locked and on no queue; `processor` is the P of the caller's M.
 #[cold]
 #[inline(never)]
-pub(crate) fn place<Plat: Platform>(
+fn place<Plat: Platform>(
     machine: &'static Machine<Plat>,
     processor: &'static Processor<Plat>,
     goroutine: &'static Goroutine<Plat>,
@@ -153,11 +154,18 @@ fn place_after_running<Plat: Platform>(machine: &'static Machine<Plat>, goroutin
     place(machine, processor, goroutine, cause);
 }
 
-/// Places the Gs whose timers are due, whose devices are ready or whose blocking calls have ended. Ends the slice of
-/// the current P if one of them is to preempt the G that runs there.
+/// Called in place of a displacement, if a timer is due, a device is ready or a blocking call has ended. The calling G
+/// gives way if one of the Gs that are placed preempts it.
 #[cold]
 #[inline(never)]
-pub(crate) fn place_events<Plat: Platform>(
+pub(crate) fn displace<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
+    place_events(&caller.pinned, caller.machine, caller.processor);
+    if caller.processor.is_slice_over() { preempt(caller) } else { caller.pinned }
+}
+
+/// Places the Gs whose timers are due, whose devices are ready or whose blocking calls have ended. Ends the slice of
+/// the current P if one of them is to preempt the G that runs there.
+fn place_events<Plat: Platform>(
     pinned: &Pinned<Plat>,
     machine: &'static Machine<Plat>,
     processor: &'static Processor<Plat>,

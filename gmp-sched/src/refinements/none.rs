@@ -1,15 +1,44 @@
-//! Replaces `hooks.rs` if the feature `refinements` is off: nothing is attached to the textbook.
+//! Replaces `engine/hooks.rs` if the feature `refinements` is off: nothing is attached to the textbook.
+
+use core::marker::PhantomData;
 
 use crate::base::error::OutOfResources;
-use crate::engine::current::CurrentGoroutine;
-use crate::engine::windows::At;
+use crate::base::instant::Instant;
+use crate::entities::current::CurrentGoroutine;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::shared::Shared;
+use crate::entities::window::At;
 use crate::platform::{Pinned, Platform};
+use crate::policy::{Cause, Policy};
 use crate::record::trace::PreemptReason;
+
+pub(crate) fn next_by_policy<Plat: Platform>(
+    _: &Pinned<Plat>,
+    _: &'static Machine<Plat>,
+    _: &'static Processor<Plat>,
+    _: &'static dyn Policy,
+    _: bool,
+) -> Option<&'static Goroutine<Plat>> {
+    None
+}
+
+pub(crate) fn steal_by_policy<Plat: Platform>(_: &Pinned<Plat>, _: &'static Processor<Plat>) -> bool {
+    false
+}
+
+pub(crate) fn place_queued<Plat: Platform>(_: &'static Machine<Plat>, _: &'static Processor<Plat>, _: Cause) {}
+
+#[inline(always)]
+pub(crate) fn place_displaced<Plat: Platform>(_: &Pinned<Plat>, _: &'static Goroutine<Plat>) -> bool {
+    false
+}
+
+pub(crate) fn displace_by_policy<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
+    caller.pinned
+}
 
 #[inline(always)]
 pub(crate) fn take_background<Plat: Platform>(
@@ -75,6 +104,16 @@ pub(crate) fn leave_stopped<Plat: Platform>(_: &Processor<Plat>) -> bool {
     false
 }
 
+pub(crate) fn end_of_idleness<Plat: Platform>(_: &Machine<Plat>) -> Option<Instant> {
+    None
+}
+
+pub(crate) fn retire_if_unneeded<Plat: Platform>(_: &'static Machine<Plat>, _: Option<Instant>) -> Option<Instant> {
+    None
+}
+
+pub(crate) fn note_surplus<Plat: Platform>(_: &Scheduler<Plat>, _: &Shared<Plat>) {}
+
 #[inline(always)]
 pub(crate) fn reuse_stack<Plat: Platform>(_: &Processor<Plat>, _: &Goroutine<Plat>) {}
 
@@ -107,8 +146,14 @@ pub(crate) fn runnable_again<Plat: Platform>(_: &Processor<Plat>, _: &Goroutine<
 #[inline(always)]
 pub(crate) fn returned<Plat: Platform>(_: &'static Machine<Plat>, _: &'static Goroutine<Plat>) {}
 
-#[inline(always)]
-pub(crate) fn panicked<Plat: Platform>(_: At) {}
+pub(crate) struct Window<Plat>(PhantomData<Plat>);
 
-#[cfg(all(test, feature = "std"))]
-pub(crate) fn reach(_: At, _: bool) {}
+impl<Plat: Platform> Window<Plat> {
+    #[inline(always)]
+    pub(crate) fn open(_: At) -> Self {
+        Self(PhantomData)
+    }
+
+    #[inline(always)]
+    pub(crate) fn close(self) {}
+}

@@ -1,12 +1,6 @@
 //! Where the windows are: stretches of code in which a panic would break an invariant. `refinements::windows` ends the
 //! program if a panic comes there, and says what would break.
 
-use core::marker::PhantomData;
-use core::mem;
-
-use crate::engine::hooks;
-use crate::platform::Platform;
-
 /// The windows. Each of them has a row in the table of `refinements::windows`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
@@ -46,39 +40,4 @@ pub(crate) enum At {
     WorldStop,
     /// The value that starts the Ps again is dropped, and they are not started.
     WorldStart,
-}
-
-/// An open window. On all platforms, opening and closing a window takes no instruction.
-#[must_use = "the window is open until `close` is called"]
-pub(crate) struct Window<Plat: Platform> {
-    at: At,
-    platform: PhantomData<Plat>,
-}
-
-impl<Plat: Platform> Window<Plat> {
-    /// Opens the window `at`.
-    #[inline(always)]
-    pub(crate) fn open(at: At) -> Self {
-        let window = Self { at, platform: PhantomData };
-        #[cfg(all(test, feature = "std"))]
-        hooks::reach(at, true);
-        window
-    }
-
-    /// Closes the window.
-    #[inline(always)]
-    pub(crate) fn close(self) {
-        #[cfg(all(test, feature = "std"))]
-        hooks::reach(self.at, false);
-        mem::forget(self);
-    }
-}
-
-impl<Plat: Platform> Drop for Window<Plat> {
-    /// Called only by an unwinding.
-    #[cold]
-    #[inline(never)]
-    fn drop(&mut self) {
-        hooks::panicked::<Plat>(self.at);
-    }
 }
