@@ -131,6 +131,7 @@ mod entry;
 mod exception;
 mod overflow;
 mod panic_hook;
+mod park;
 mod pool;
 #[expect(unsafe_code, reason = "makes system calls")]
 mod process_copy;
@@ -149,6 +150,7 @@ pub use calls::{BLOCKING_LIMIT, blocking, set_blocking_limit, syscall, try_block
 pub(crate) use entry::THREADS;
 pub use entry::{PROCS_LIMIT, Threads, enter};
 pub use exception::{Exception, set_exception_hook};
+pub use park::Thread;
 pub use sections::{WaitsForbidden, assert_may_wait, forbid_waits, may_wait};
 pub use settings::{num_cpu, num_goroutine, poison_dead_stacks, procs, set_idle_limit, set_slice};
 pub use short_backtrace::short_backtrace;
@@ -210,37 +212,6 @@ pub mod prelude {
     #[cfg(feature = "refinements")]
     pub use super::{set_procs, span};
     pub use crate::base::instant::Instant;
-}
-
-/// The park token of a thread, and the condition variable on which the thread waits for the token.
-#[derive(Debug, Default)]
-pub struct Thread {
-    token: sync::Mutex<bool>,
-    wake: sync::Condvar,
-    number: blocked::ThreadNumber,
-}
-
-impl Thread {
-    fn park(&self, deadline: Option<Instant>) {
-        let mut token = lock(&self.token);
-        while !*token {
-            let Some(deadline) = deadline else {
-                token = self.wake.wait(token).unwrap_or_else(|error| error.into_inner());
-                continue;
-            };
-            let left = deadline - Native::now();
-            if left.is_zero() {
-                return;
-            }
-            token = self.wake.wait_timeout(token, left).unwrap_or_else(|error| error.into_inner()).0;
-        }
-        *token = false;
-    }
-
-    fn unpark(&self) {
-        *lock(&self.token) = true;
-        self.wake.notify_one();
-    }
 }
 
 /// Locks a mutex of this platform. Ignores poisoning, because code that panics while such a mutex is locked (for
