@@ -11,25 +11,33 @@ use crate::engine::idle::Assignment;
 use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
-use crate::platform::Platform;
+use crate::platform::{Pinned, Platform};
 
 impl<Plat: Platform> Scheduler<Plat> {
     /// Makes sure that there are enough Ms for all Ps even if one more M blocks, and counts one M as blocked. Creates
-    /// an M if necessary.
-    pub(crate) fn secure_successor(&'static self) -> Result<(), OutOfResources> {
-        loop {
-            {
-                let mut shared = self.shared.lock();
-                if shared.has_surplus() {
-                    shared.blocked_machines += 1;
-                    // If no surplus is left, this call records that. If a surplus remains, the argument `NEVER` keeps
-                    // the recorded time at which it began.
-                    shared.update_surplus(Instant::NEVER);
-                    return Ok(());
-                }
-            }
+    /// an M if necessary. Meanwhile the caller is not pinned, unless it holds another pin. So when this returns, a
+    /// calling G may be on another M, or hold another P.
+    pub(crate) fn secure_successor(&'static self, pinned: Pinned<Plat>) -> Result<Pinned<Plat>, OutOfResources> {
+        let mut pinned = pinned;
+        while !self.count_successor() {
+            drop(pinned);
             self.add_machine()?;
+            pinned = Pinned::of_scheduler();
         }
+        Ok(pinned)
+    }
+
+    /// If the other Ms are enough for all Ps even if one more M blocks, counts one M as blocked, and returns `true`.
+    fn count_successor(&self) -> bool {
+        let mut shared = self.shared.lock();
+        let is_secured = shared.has_surplus();
+        if is_secured {
+            shared.blocked_machines += 1;
+            // If no surplus is left, this call records that. If a surplus remains, the argument `NEVER` keeps the
+            // recorded time at which it began.
+            shared.update_surplus(Instant::NEVER);
+        }
+        is_secured
     }
 
     /// Takes the P of an M that is in a system call, and hands the P off. Returns whether it took the P. Go: the part
@@ -37,9 +45,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     pub(crate) fn retake(&'static self, processor: &'static Processor<Plat>) -> bool {
         // The M is counted as blocked before the claim, because it may return from its call right after the claim and
         // lower the count.
-        if self.secure_successor().is_err() {
-            return false;
-        }
+        let Ok(_pinned) = self.secure_successor(Pinned::of_scheduler()) else { return false };
         Plat::point(Site::Syscall);
         if !processor.claim_to_hand_off() {
             self.shared.lock().blocked_machines -= 1;

@@ -7,18 +7,25 @@ use crate::base::id::MachineId;
 use crate::base::reference::push_forever;
 use crate::entities::machine::{EndedMachine, Machine, NewMachine};
 use crate::entities::scheduler::Scheduler;
-use crate::platform::Platform;
+use crate::platform::{Pinned, Platform};
 
 /// How many Ms a scheduler may have. Go: `maxmcount`, 10000.
 const MACHINE_LIMIT: u32 = 10_000;
 
 impl<Plat: Platform> Scheduler<Plat> {
-    /// Makes an M and puts it on the idle list. The caller is pinned, or no M runs yet. Go: `newm`.
+    /// Makes an M and puts it on the idle list. Allocates, so the caller should not be pinned. Go: `newm`.
     pub(crate) fn add_machine(&'static self) -> Result<(), OutOfResources> {
-        if self.shared.lock().machines >= MACHINE_LIMIT {
-            return Err(OutOfResources);
-        }
-        let (machine, is_new) = self.start_machine()?;
+        let pinned = Pinned::<Plat>::of_scheduler();
+        let retired = {
+            let mut shared = self.shared.lock();
+            if shared.machines >= MACHINE_LIMIT {
+                return Err(OutOfResources);
+            }
+            shared.retired_machines.pop_front()
+        };
+        drop(pinned);
+        let (machine, is_new) = self.start_machine(retired)?;
+        let _pinned = Pinned::<Plat>::of_scheduler();
         let mut shared = self.shared.lock();
         // The M is counted and put on the idle list in one critical section. Otherwise the last M that checks for a
         // deadlock could mistake the new M for a busy one and report nothing.
@@ -42,10 +49,12 @@ impl<Plat: Platform> Scheduler<Plat> {
         Ok(())
     }
 
-    /// Starts the thread of an M; the thread waits to be unparked for the first time. Returns the M, which only the
-    /// caller uses so far, and whether the M is new. An M that is not new had a thread before.
-    fn start_machine(&'static self) -> Result<(&'static Machine<Plat>, bool), OutOfResources> {
-        let retired = self.shared.lock().retired_machines.pop_front();
+    /// Starts the thread of `retired`, an M that had a thread before, or of a new M. The thread waits to be unparked for
+    /// the first time. Returns the M, which only the caller uses so far, and whether the M is new.
+    fn start_machine(
+        &'static self,
+        retired: Option<&'static Machine<Plat>>,
+    ) -> Result<(&'static Machine<Plat>, bool), OutOfResources> {
         let machine = match retired {
             Some(machine) => machine,
             None => make_forever(|| {
@@ -57,7 +66,8 @@ impl<Plat: Platform> Scheduler<Plat> {
         match Plat::start_thread(NewMachine::new(machine)) {
             Ok(thread) => machine.set_thread(thread),
             Err(error) => {
-                self.shared.lock().retired_machines.push_front(machine);
+                let _pinned = Pinned::<Plat>::of_scheduler();
+                self.reuse_machine(machine);
                 return Err(error);
             }
         }

@@ -170,9 +170,10 @@ pub(crate) fn enter_syscall<Plat: Platform>() -> Syscall<Plat> {
 /// [`Syscall::end`], or it drops the pin and then the [`Syscall`].
 #[track_caller]
 pub(crate) fn enter_blocking<Plat: Platform>() -> Result<(Syscall<Plat>, Pinned<Plat>), OutOfResources> {
-    let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<Plat>::new();
+    let CurrentGoroutine { pinned, machine, .. } = CurrentGoroutine::<Plat>::new();
     let scheduler = machine.scheduler();
-    scheduler.secure_successor()?;
+    let pinned = scheduler.secure_successor(pinned)?;
+    let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::of(pinned);
     let window = Window::<Plat>::open(At::SyscallEntry);
     machine.begin_call(processor, me, EventKind::HandOff);
     processor.counters.handoffs.add(1);

@@ -20,7 +20,7 @@ use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::shared::Shared;
-use crate::platform::Platform;
+use crate::platform::{Pinned, Platform};
 use crate::record::trace::EventKind;
 
 /// The global run queue, a FIFO. Go: `sched.runq`.
@@ -106,22 +106,33 @@ impl<Plat: Platform> fmt::Debug for GlobalQueue<Plat> {
 }
 
 impl<Plat: Platform> Scheduler<Plat> {
-    /// Makes room in the global queue for one more G. Called before the G is made, without any lock held.
+    /// Makes room in the global queue for one more G. Called before the G is made, without any lock held. Allocates, so
+    /// the caller should not be pinned.
     pub(crate) fn reserve_global(&self) -> Result<(), OutOfResources> {
-        while !self.shared.lock().global.reserve_one() {
-            self.grow_global()?;
+        loop {
+            let pinned = Pinned::<Plat>::of_scheduler();
+            let (has_room, capacity) = {
+                let mut shared = self.shared.lock();
+                (shared.global.reserve_one(), shared.global.goroutines.capacity())
+            };
+            drop(pinned);
+            if has_room {
+                return Ok(());
+            }
+            self.grow_global(capacity)?;
         }
-        Ok(())
     }
 
-    /// Replaces the array of the global queue by one that is twice as large, unless another M has done so meanwhile.
+    /// Replaces the array of the global queue, which has room for `capacity` Gs, by one that is twice as large, unless
+    /// another M has done so meanwhile.
     #[cold]
-    fn grow_global(&self) -> Result<(), OutOfResources> {
-        let capacity = self.shared.lock().global.goroutines.capacity();
+    fn grow_global(&self, capacity: usize) -> Result<(), OutOfResources> {
         let mut larger = VecDeque::new();
         let wanted = (2 * capacity).max(GlobalQueue::<Plat>::FIRST_CAPACITY);
         larger.try_reserve_exact(wanted).map_err(|_| OutOfResources)?;
+        let pinned = Pinned::<Plat>::of_scheduler();
         self.shared.lock().global.grow_into(&mut larger);
+        drop(pinned);
         // Here `larger` is the array that is not used any more. It is freed without the lock.
         Ok(())
     }

@@ -5,6 +5,7 @@ use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;
 use crate::base::forever::make_forever;
 use crate::engine::hooks::{check_poison, poison};
+use crate::entities::current::CurrentGoroutine;
 use crate::entities::free_stacks::strip;
 use crate::entities::goroutine::{Goroutine, StackSize};
 use crate::entities::machine::Machine;
@@ -12,29 +13,62 @@ use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
 
-/// Returns a slot with a stack of the standard size. Go: `gfget`.
+/// Pins the calling G, which spawns a G, and returns it with a slot for the new G, whose stack has at least `bytes`
+/// bytes. Go: `gfget`.
+///
+/// # Panics
+///
+/// In the same cases as [`CurrentGoroutine::to_spawn`].
 #[doc(alias = "gfget")]
-#[inline]
-pub(crate) fn take<Plat: Platform>(
-    machine: &'static Machine<Plat>,
-    processor: &'static Processor<Plat>,
-) -> Result<&'static Goroutine<Plat>, OutOfResources> {
-    match processor.free.pop() {
-        Some(goroutine) => {
-            check_poison(goroutine);
-            Ok(goroutine)
+#[inline(always)]
+#[track_caller]
+pub(crate) fn take_to_spawn<Plat: Platform>(
+    bytes: usize,
+) -> Result<(CurrentGoroutine<Plat>, &'static Goroutine<Plat>), OutOfResources> {
+    let caller = CurrentGoroutine::<Plat>::to_spawn();
+    let free = if bytes == Plat::STACK_SIZE { take(caller.machine, caller.processor) } else { None };
+    match free {
+        Some(goroutine) => Ok((caller, goroutine)),
+        None => {
+            let goroutine = take_unpinned(caller.pinned, bytes)?;
+            Ok((CurrentGoroutine::to_spawn(), goroutine))
         }
-        None => refill(machine.scheduler(), processor),
     }
 }
 
-/// Refills the P's list from the spare batch or the shared lists, and returns a slot of that list. If the spare batch
-/// and the shared lists are empty, returns a slot with a new stack.
+/// Lowers the pin, and returns a slot with a new stack of at least `bytes` bytes. While memory is allocated, the caller
+/// is not pinned, so that it can be preempted: the allocator may wait for a lock.
+#[cold]
+#[inline(never)]
+fn take_unpinned<Plat: Platform>(
+    pinned: Pinned<Plat>,
+    bytes: usize,
+) -> Result<&'static Goroutine<Plat>, OutOfResources> {
+    let scheduler = pinned.machine().scheduler();
+    drop(pinned);
+    take_with_stack(scheduler, bytes)
+}
+
+/// Returns a slot with a stack of the standard size from a free list. Returns `None` if there is none.
+#[inline]
+fn take<Plat: Platform>(
+    machine: &'static Machine<Plat>,
+    processor: &'static Processor<Plat>,
+) -> Option<&'static Goroutine<Plat>> {
+    processor
+        .free
+        .pop()
+        .inspect(|goroutine| check_poison(*goroutine))
+        .or_else(|| refill(machine.scheduler(), processor))
+}
+
+/// Refills the P's list from the spare batch or the shared lists, and returns a slot of that list. Returns `None` if the
+/// spare batch and the shared lists are empty.
 #[cold]
 fn refill<Plat: Platform>(
     scheduler: &'static Scheduler<Plat>,
     processor: &'static Processor<Plat>,
-) -> Result<&'static Goroutine<Plat>, OutOfResources> {
+) -> Option<&'static Goroutine<Plat>> {
     let own = &processor.free;
     let spare = own.spare.swap(None, Ordering::Relaxed);
     own.set(spare.or_else(|| scheduler.free.lock().batches.pop_front()));
@@ -46,23 +80,19 @@ fn refill<Plat: Platform>(
             own.push(single);
         }
     }
-    match own.pop() {
-        Some(goroutine) => {
-            check_poison(goroutine);
-            Ok(goroutine)
-        }
-        None => take_with_stack(scheduler, Plat::STACK_SIZE),
-    }
+    own.pop().inspect(|goroutine| check_poison(*goroutine))
 }
 
-/// Returns a slot with a new stack of at least `bytes` bytes. Go: `malg`.
+/// Returns a slot with a new stack of at least `bytes` bytes. Allocates, so the caller should not be pinned. Go: `malg`.
 #[doc(alias = "malg")]
 pub(crate) fn take_with_stack<Plat: Platform>(
     scheduler: &'static Scheduler<Plat>,
     bytes: usize,
 ) -> Result<&'static Goroutine<Plat>, OutOfResources> {
     let size = if bytes == Plat::STACK_SIZE { StackSize::Standard } else { StackSize::Chosen };
+    let pinned = Pinned::<Plat>::of_scheduler();
     let bare = scheduler.free.lock().bare.pop_front();
+    drop(pinned);
     let goroutine = match bare {
         Some(goroutine) => goroutine,
         None => make(scheduler)?,
@@ -76,6 +106,7 @@ pub(crate) fn take_with_stack<Plat: Platform>(
             Ok(goroutine)
         }
         Err(error) => {
+            let _pinned = Pinned::<Plat>::of_scheduler();
             scheduler.free.lock().bare.push_front(goroutine);
             Err(error)
         }

@@ -92,8 +92,8 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<Plat>::to_spawn();
-    let goroutine = free_slots::take(machine, processor)?;
+    let (caller, goroutine) = free_slots::take_to_spawn::<Plat>(Plat::STACK_SIZE)?;
+    let CurrentGoroutine { pinned, machine, processor, me } = caller;
     goroutine.set_name(None);
     closure::install::<Plat, N, F, T, _>(StackEnd::of(goroutine), body, children);
     children.add(&pinned);
@@ -115,8 +115,8 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let CurrentGoroutine { pinned: _pinned, machine, processor, me } = CurrentGoroutine::<Plat>::to_spawn();
-    let goroutine = free_slots::take(machine, processor)?;
+    let (caller, goroutine) = free_slots::take_to_spawn::<Plat>(Plat::STACK_SIZE)?;
+    let CurrentGoroutine { pinned: _pinned, machine, processor, me } = caller;
     goroutine.set_name(None);
     closure::install::<Plat, N, F, T, _>(StackEnd::of(goroutine), body, NoScope);
     initialize(machine, processor, me, goroutine);

@@ -44,8 +44,8 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    let CurrentGoroutine { pinned: _pinned, machine, processor, me } = CurrentGoroutine::<Plat>::to_spawn();
-    let goroutine = free_slots::take(machine, processor)?;
+    let (caller, goroutine) = free_slots::take_to_spawn::<Plat>(Plat::STACK_SIZE)?;
+    let CurrentGoroutine { pinned: _pinned, machine, processor, me } = caller;
     goroutine.set_name(None);
     let end = StackEnd::of(goroutine);
     Ok(new_goroutine::<Plat, N, F, T>(machine, processor, me, goroutine, end, body))
@@ -153,12 +153,8 @@ impl<'a, Plat: Platform> Builder<'a, Plat> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let CurrentGoroutine { pinned: _pinned, machine, processor, me } = CurrentGoroutine::<Plat>::to_spawn();
-        let goroutine = if self.stack_size == Plat::STACK_SIZE {
-            free_slots::take(machine, processor)?
-        } else {
-            free_slots::take_with_stack(machine.scheduler(), self.stack_size.max(SMALLEST_STACK))?
-        };
+        let (caller, goroutine) = free_slots::take_to_spawn::<Plat>(self.stack_size.max(SMALLEST_STACK))?;
+        let CurrentGoroutine { pinned: _pinned, machine, processor, me } = caller;
         goroutine.set_name(self.name);
         if self.parameter != 0 && machine.scheduler().policy().is_some() {
             goroutine.ranking.begin_next(self.parameter);

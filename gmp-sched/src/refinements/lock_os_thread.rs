@@ -92,8 +92,13 @@ pub fn lock_thread<Plat: Platform>() -> LockedThread<Plat> {
 /// The caller is not a G with a P.
 #[track_caller]
 pub fn try_lock_thread<Plat: Platform>() -> Result<LockedThread<Plat>, OutOfResources> {
-    let CurrentProcessor { pinned: _pinned, machine, .. } = CurrentProcessor::<Plat>::new();
-    machine.lock_current()?;
+    let CurrentProcessor { mut pinned, machine, .. } = CurrentProcessor::<Plat>::new();
+    machine.running_goroutine();
+    if machine.locked_goroutine().is_none() {
+        pinned = machine.scheduler().secure_successor(pinned)?;
+    }
+    let machine = pinned.machine();
+    machine.lock_current();
     let me = machine.running_goroutine();
     Ok(LockedThread { goroutine: (me, me.id()), _here: PhantomData })
 }
@@ -112,12 +117,21 @@ impl<Plat: Platform> Drop for LockedThread<Plat> {
 
 /// Functions that do not switch. Most of them are called by the locked G itself, on its own stack.
 impl<Plat: Platform> Machine<Plat> {
-    /// Locks the calling G, which is pinned, to this M. If the G is already locked, only counts one more lock. The M
-    /// holds a P, or its G is at the end of a system call.
-    pub(crate) fn lock_current(&'static self) -> Result<(), OutOfResources> {
+    /// Makes sure that another M can replace this one, and locks the calling G, which is pinned, to this M.
+    fn secure_and_lock_current(&'static self) -> Result<(), OutOfResources> {
+        if self.locked_goroutine().is_none() {
+            drop(self.scheduler().secure_successor(Pinned::of_scheduler())?);
+        }
+        self.lock_current();
+        Ok(())
+    }
+
+    /// Locks the calling G, which is pinned, to this M. If the G is already locked, only counts one more lock.
+    /// Otherwise [`secure_successor`](crate::scheduler::Scheduler::secure_successor) has counted this M as blocked. The M holds a P, or
+    /// its G is at the end of a system call.
+    pub(crate) fn lock_current(&'static self) {
         let me = self.running_goroutine();
         if self.locked_goroutine().is_none() {
-            self.scheduler().secure_successor()?;
             me.set_locked_machine(Some(self));
             self.locked.goroutine.store(Some(me), Ordering::Relaxed);
             self.note_lock(EventKind::LockThread, me);
@@ -127,7 +141,6 @@ impl<Plat: Platform> Machine<Plat> {
         }
         let depth = self.locked.depth.load(Ordering::Relaxed);
         self.locked.depth.store(depth + 1, Ordering::Relaxed);
-        Ok(())
     }
 
     /// Undoes one [`lock_current`](Self::lock_current) of the calling G, which is pinned.
@@ -186,7 +199,7 @@ pub(crate) fn start_elsewhere<Plat: Platform>(
 
 /// Locks the calling G, which is at the end of a system call, to `machine` until the G ends.
 pub(crate) fn stay_on<Plat: Platform>(machine: &'static Machine<Plat>) -> Result<(), OutOfResources> {
-    machine.lock_current()
+    machine.secure_and_lock_current()
 }
 
 /// Locks the calling G, which unwinds and is pinned, to `machine` until its closure has ended. The standard library counts
@@ -195,7 +208,7 @@ pub(crate) fn stay_on<Plat: Platform>(machine: &'static Machine<Plat>) -> Result
 #[cfg(feature = "std")]
 pub(crate) fn stay_to_unwind<Plat: Platform>(machine: &'static Machine<Plat>) -> Result<(), OutOfResources> {
     if machine.locked_goroutine().is_none() {
-        machine.lock_current()?;
+        machine.secure_and_lock_current()?;
         machine.locked.unwinds.store(true, Ordering::Relaxed);
     }
     Ok(())

@@ -91,7 +91,6 @@ impl<Plat: Platform> Scheduler<Plat> {
     /// Creates Ms until the Ms that are not blocked are enough for `wanted` Ps.
     fn secure_machines(&'static self, wanted: usize) -> Result<(), OutOfResources> {
         self.want_machines(wanted);
-        let _pinned = Pinned::<Plat>::of_scheduler();
         while self.lacks_machines() {
             self.add_machine()?;
         }
@@ -104,6 +103,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     }
 
     fn lacks_machines(&self) -> bool {
+        let _pinned = Pinned::<Plat>::of_scheduler();
         let shared = self.shared.lock();
         ((shared.machines - shared.blocked_machines) as usize) < shared.machines_wanted
     }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use crate::entities::free_list::BATCH;
 use crate::entities::goroutine::{Goroutine, StackSize};
 use crate::entities::scheduler::Scheduler;
-use crate::lifecycle::free_slots::{recycle, take, take_with_stack};
+use crate::lifecycle::free_slots::{recycle, take_to_spawn, take_with_stack};
 use crate::native::{Native, THREADS};
 use crate::platform::{Pinned, Platform};
 
@@ -92,7 +92,7 @@ fn check(scheduler: &'static Scheduler<Native>, steps: &[Step]) {
         match *step {
             Step::Take(count) => {
                 for _ in 0..count {
-                    let taken = take(pinned.machine(), processor).unwrap();
+                    let (_, taken) = take_to_spawn::<Native>(Native::STACK_SIZE).unwrap();
                     assert!(in_use.iter().all(|used| !core::ptr::eq(*used, taken)), "taken twice");
                     assert!(taken.stack().len() >= Native::STACK_SIZE, "without a stack");
                     in_use.push(taken);

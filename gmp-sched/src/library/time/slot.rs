@@ -135,9 +135,13 @@ impl<Plat: Platform> TimerSlot<Plat> {
     /// The caller is not on an M with a P.
     #[track_caller]
     pub(crate) fn take() -> Result<&'static Self, OutOfResources> {
-        let CurrentProcessor { pinned: _pinned, machine, .. } = CurrentProcessor::<Plat>::new();
+        let CurrentProcessor { pinned, machine, .. } = CurrentProcessor::<Plat>::new();
+        // The caller is not pinned while memory is allocated.
+        drop(pinned);
         let unused = machine.scheduler().timer_slots.get_or_make(|| Unused::new(List::new()))?;
+        let pinned = Pinned::<Plat>::of_scheduler();
         let first = unused.lock().pop_front();
+        drop(pinned);
         let slot = match first {
             Some(slot) => slot,
             None => {
@@ -146,6 +150,7 @@ impl<Plat: Platform> TimerSlot<Plat> {
                 slot
             }
         };
+        let _pinned = Pinned::<Plat>::of_scheduler();
         slot.setting.lock().bubble = BubbleRef::current();
         slot.runs_function.store(false, Ordering::Relaxed);
         Ok(slot)

@@ -64,10 +64,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/machines.rs",
         "an M is counted before it is idle",
-        "        let (machine, is_new) = self.start_machine()?;
+        "        let (machine, is_new) = self.start_machine(retired)?;
+        let _pinned = Pinned::<Plat>::of_scheduler();
         let mut shared = self.shared.lock();",
         "        self.shared.lock().machines += 1;
-        let (machine, is_new) = self.start_machine()?;
+        let (machine, is_new) = self.start_machine(retired)?;
+        let _pinned = Pinned::<Plat>::of_scheduler();
         let mut shared = self.shared.lock();
         shared.machines -= 1;",
         Model("retire::deadlock_is_found_while_an_m_is_made"),

@@ -31,14 +31,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "lifecycle/new_goroutine.rs",
         "a child is counted before its spawn can panic",
-        "    let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::<Plat>::to_spawn();
-    let goroutine = free_slots::take(machine, processor)?;
+        "    let (caller, goroutine) = free_slots::take_to_spawn::<Plat>(Plat::STACK_SIZE)?;
+    let CurrentGoroutine { pinned, machine, processor, me } = caller;
     goroutine.set_name(None);
     closure::install::<Plat, N, F, T, _>(StackEnd::of(goroutine), body, children);
     children.add(&pinned);",
         "    children.add(&Pinned::of_scheduler());
-    let CurrentGoroutine { pinned: _pinned, machine, processor, me } = CurrentGoroutine::<Plat>::to_spawn();
-    let goroutine = free_slots::take(machine, processor)?;
+    let (caller, goroutine) = free_slots::take_to_spawn::<Plat>(Plat::STACK_SIZE)?;
+    let CurrentGoroutine { pinned: _pinned, machine, processor, me } = caller;
     goroutine.set_name(None);
     closure::install::<Plat, N, F, T, _>(StackEnd::of(goroutine), body, children);",
         Model("scope::spawn_that_panics"),

@@ -32,9 +32,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/handoff.rs",
         "an M is counted as blocked after its P has been taken",
-        "        if self.secure_successor().is_err() {
-            return false;
-        }
+        "        let Ok(_pinned) = self.secure_successor(Pinned::of_scheduler()) else { return false };
         Plat::point(Site::Syscall);
         if !processor.claim_to_hand_off() {
             self.shared.lock().blocked_machines -= 1;
@@ -43,9 +41,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        if !processor.claim_to_hand_off() {
             return false;
         }
-        if self.secure_successor().is_err() {
-            return false;
-        }",
+        let Ok(_pinned) = self.secure_successor(Pinned::of_scheduler()) else { return false };",
         Model("syscall::retake"),
     ),
     mutant(
@@ -151,8 +147,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/handoff.rs",
         "an M blocks although it is the only one for its P",
-        "                if shared.has_surplus() {",
-        "                if (shared.machines - shared.blocked_machines) as usize >= shared.machines_wanted {",
+        "        let is_secured = shared.has_surplus();",
+        "        let is_secured = (shared.machines - shared.blocked_machines) as usize >= shared.machines_wanted;",
         Model("syscall::every_p_has_an_m_when_two_block"),
     ),
     mutant(
