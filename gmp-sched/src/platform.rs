@@ -72,8 +72,8 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// calling thread.
     const CAN_SHUT_DOWN: bool = false;
 
-    /// Whether pins are counted, so that [`assert_pinned_once`](Platform::assert_pinned_once) detects a caller that
-    /// holds another pin.
+    /// Whether each section in which a G must not wait raises a pin, and pins are counted, so that
+    /// [`assert_pinned_once`](Platform::assert_pinned_once) detects a caller in such a section.
     const COUNTS_PINS: bool = false;
 
     /// Whether the scheduler can take an exact trace, with which a run takes exactly the same steps as without a trace.

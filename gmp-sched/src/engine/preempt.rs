@@ -143,7 +143,9 @@ pub(crate) fn gives_way_to_others<Plat: Platform>(scheduler: &Scheduler<Plat>, p
 /// The caller may not block here, for example because it is pinned more than once or has stopped the world.
 #[track_caller]
 pub fn give_way<Plat: Platform>(pinned: Pinned<Plat>) -> Pinned<Plat> {
-    Plat::assert_pinned_once();
+    if !Plat::is_pinned_once() {
+        refuse(pinned, ());
+    }
     let Some(machine) = pinned.try_machine() else { return pinned };
     // On g0 there is no G that could give way. In a system call, no other G could run on this M.
     let (Some(me), Some(processor)) = (machine.current_goroutine(), machine.processor()) else { return pinned };

@@ -1,4 +1,4 @@
-//! The M of the calling thread.
+//! The M of the calling thread, and the number of its pins.
 //!
 //! After a switch, a G may be on another thread. So the scheduler must read the M of its thread again after each
 //! switch. It must not even keep the *address* of a thread-local variable across a switch. But the compiler keeps such
@@ -6,21 +6,23 @@
 //! therefore safe only in a function that is not inlined, and each operation of the scheduler would have to call that
 //! function.
 //!
-//! The variable of this module is read by assembly that computes the address itself. The compiler keeps the order of
-//! this assembly and of the assembly of a switch, and does not merge two reads.
+//! The variables of this module are accessed by assembly that computes the address itself. The compiler keeps the order
+//! of this assembly and of the assembly of a switch, and does not merge two reads. Only the distance of a variable from
+//! the thread pointer may be kept, because it is the same on all threads.
 
 use core::arch::{asm, global_asm};
+use core::ptr;
 
 use super::Native;
 use crate::entities::machine::Machine;
 
-/// The symbol of the variable. Each version of this crate in a program has a variable of its own. So has the copy of
-/// the crate that is compiled for unit tests, because a test program may contain both this copy and the ordinary one.
+/// The symbol of the variables. Each version of this crate in a program has variables of its own. So has the copy of the
+/// crate that is compiled for unit tests, because a test program may contain both this copy and the ordinary one.
 macro_rules! symbol {
     ($before:literal, $after:literal) => {
         concat!(
             $before,
-            "gmp_sched_current_machine_",
+            "gmp_sched_thread_",
             copy!(),
             env!("CARGO_PKG_VERSION_MAJOR"),
             "_",
@@ -45,29 +47,46 @@ macro_rules! copy {
     };
 }
 
-// A thread-local variable of 8 bytes. It is zero when a thread begins.
+// Two thread-local variables: the M, which is 0 when a thread begins, and the pin word.
 global_asm!(
     ".pushsection .tbss.gmp_sched, \"awT\", @nobits",
     symbol!(".globl ", ""),
     symbol!(".type ", ", @object"),
-    symbol!(".size ", ", 8"),
-    ".p2align 3",
+    symbol!(".size ", ", 16"),
+    ".p2align 4",
     symbol!("", ":"),
-    ".zero 8",
+    ".zero 16",
     ".popsection",
 );
+
+/// The distance of the pin word from the M in memory.
+const PINS: usize = 8;
+
+/// Returns the distance of the variables from the thread pointer.
+#[inline(always)]
+fn offset() -> usize {
+    let offset;
+    // SAFETY: the assembly loads a word that never changes.
+    unsafe {
+        asm!(
+            symbol!("mov {offset}, qword ptr [rip + ", "@GOTTPOFF]"),
+            offset = out(reg) offset,
+            options(nostack, preserves_flags, nomem, pure),
+        );
+    }
+    offset
+}
 
 /// Returns the M of the calling thread, if the thread belongs to an M.
 #[inline(always)]
 pub(super) fn get() -> Option<&'static Machine<Native>> {
     let machine: *const Machine<Native>;
-    // SAFETY: the assembly loads the offset of the variable from the thread pointer, and then the variable. It changes
-    // nothing else.
+    // SAFETY: the assembly loads a variable of the calling thread.
     unsafe {
         asm!(
-            symbol!("mov {machine}, qword ptr [rip + ", "@GOTTPOFF]"),
-            "mov {machine}, qword ptr fs:[{machine}]",
-            machine = out(reg) machine,
+            "mov {machine}, qword ptr fs:[{offset}]",
+            machine = lateout(reg) machine,
+            offset = in(reg) offset(),
             options(nostack, preserves_flags, readonly),
         );
     }
@@ -77,15 +96,50 @@ pub(super) fn get() -> Option<&'static Machine<Native>> {
 
 /// Makes `machine` the M of the calling thread.
 pub(super) fn set(machine: Option<&'static Machine<Native>>) {
-    let machine = machine.map_or(core::ptr::null(), core::ptr::from_ref);
+    let machine = machine.map_or(ptr::null(), ptr::from_ref);
     // SAFETY: the assembly stores a word in the variable of the calling thread, which only `get` reads.
     unsafe {
         asm!(
-            symbol!("mov {offset}, qword ptr [rip + ", "@GOTTPOFF]"),
             "mov qword ptr fs:[{offset}], {machine}",
-            offset = out(reg) _,
+            offset = in(reg) offset(),
             machine = in(reg) machine,
             options(nostack, preserves_flags),
         );
     }
+}
+
+/// Raises a pin of the calling thread.
+#[inline(always)]
+pub(super) fn raise_pin() {
+    // SAFETY: the assembly changes the pin word of the calling thread. The option `nomem` is not set, so the compiler
+    // moves no access to memory out of the pinned section.
+    unsafe {
+        asm!("inc dword ptr fs:[{offset} + {PINS}]", offset = in(reg) offset(), PINS = const PINS, options(nostack));
+    }
+}
+
+/// Lowers a pin of the calling thread.
+#[inline(always)]
+pub(super) fn lower_pin() {
+    // SAFETY: as in `raise_pin`.
+    unsafe {
+        asm!("dec dword ptr fs:[{offset} + {PINS}]", offset = in(reg) offset(), PINS = const PINS, options(nostack));
+    }
+}
+
+/// Returns the number of pins of the calling thread.
+#[inline(always)]
+pub(super) fn pins() -> u32 {
+    let pins;
+    // SAFETY: the assembly loads a variable of the calling thread.
+    unsafe {
+        asm!(
+            "mov {pins:e}, dword ptr fs:[{offset} + {PINS}]",
+            pins = lateout(reg) pins,
+            offset = in(reg) offset(),
+            PINS = const PINS,
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+    pins
 }

@@ -241,7 +241,8 @@ impl Points for Native {
 }
 
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
-// SAFETY: nothing preempts here, so a flow of control leaves its M only where it switches. The current M is loaded each
+// SAFETY: nothing preempts here, so a flow of control leaves its M only where it switches. `raise_checked_pin` panics
+// before the number of pins can overflow. The current M is loaded each
 // time, never from an address kept across a switch (see `current`). Stacks are mapped with a guard page below, and end
 // at a multiple of 128. A new thread waits until the scheduler has put its M into use. No other thread uses that M: a
 // former thread of the M has stopped using it before the M is reused.
@@ -258,10 +259,28 @@ unsafe impl Platform for Native {
     }
 
     #[inline(always)]
-    unsafe fn raise_pin() {}
+    unsafe fn raise_pin() {
+        current::raise_pin();
+    }
 
     #[inline(always)]
-    unsafe fn lower_pin() {}
+    #[track_caller]
+    fn raise_checked_pin() {
+        if current::pins() >= PINS_LIMIT {
+            Self::misuse(format_args!("too many pins have been leaked"));
+        }
+        current::raise_pin();
+    }
+
+    #[inline(always)]
+    unsafe fn lower_pin() {
+        current::lower_pin();
+    }
+
+    #[inline(always)]
+    fn is_pinned_once() -> bool {
+        current::pins() == 1
+    }
 
     #[inline(always)]
     fn may_migrate() {
@@ -391,10 +410,16 @@ unsafe impl Platform for Native {
     }
 }
 
+/// The number of pins from which on a thread raises no pin that a program could leak. The number of pins of the scheduler
+/// itself, which come in addition, is small.
+const PINS_LIMIT: u32 = u32::MAX / 2;
+
 /// The function that the thread of an M runs.
 fn run_machine(new: NewMachine<Native>, token: &'static Thread) {
     let machine = new.machine();
     current::set(Some(machine));
+    // `NewMachine::run` takes this pin over. If the thread ends, the unwinding lowers it.
+    current::raise_pin();
     token.number.set();
     let alternate = AlternateStack::install();
     // If this M had a thread before, other threads may unpark the M before it is in use again. So this loop checks
