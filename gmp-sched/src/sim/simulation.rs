@@ -186,7 +186,7 @@ impl Simulation {
             let watched = Watched::new(policy, self.config.policy_model);
             scheduler.set_policy(Box::leak(Box::new(watched))).expect("memory for a policy");
         }
-        let is_specified = self.explored.is_none() && self.config.policy.is_none();
+        let is_specified = self.config.is_specified && self.explored.is_none() && self.config.policy.is_none();
         observation::begin(scheduler, trace, is_specified);
         self.boot();
         let main = move || {
