@@ -102,6 +102,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     /// [`drain_half`](Self::drain_half).
     #[inline]
     pub fn push_back(&self, item: &'static T) -> Result<(), Full> {
+        // ANCHOR: push_back
         S::point(Site::RunQueue);
         // Ordering: Acquire pairs with the Release of `head` by which an element was taken. So the M that took the
         // element has read the slot before this function overwrites the slot.
@@ -114,10 +115,12 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         // Ordering: Release publishes the slot to the thieves, which load `tail` with Acquire.
         self.tail.store(tail.wrapping_add(1), Ordering::Release);
         Ok(())
+        // ANCHOR_END: push_back
     }
 
     /// Appends as many of `items` as there is room for and publishes them together. Returns how many it appended.
     pub fn push_back_all(&self, items: impl Iterator<Item = &'static T>) -> u32 {
+        // ANCHOR: push_back_all
         S::point(Site::RunQueue);
         // Ordering: `push_back` states why these two loads, and the store to `tail` below, have these orderings.
         let head = self.head.load(Ordering::Acquire);
@@ -132,6 +135,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         S::point(Site::RunQueue);
         self.tail.store(tail.wrapping_add(count), Ordering::Release);
         count
+        // ANCHOR_END: push_back_all
     }
 
     /// Takes the oldest half of a full ring and returns its elements, in order. The caller must read all of them before
@@ -139,6 +143,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     /// elements. Go: the first half of `runqputslow`.
     #[must_use = "the elements are no longer in the ring"]
     pub fn drain_half(&self) -> Option<impl ExactSizeIterator<Item = &'static T>> {
+        // ANCHOR: drain_half
         let head = self.head.load(Ordering::Acquire);
         let tail = self.tail.load(Ordering::Relaxed);
         if tail.wrapping_sub(head) < Self::SIZE {
@@ -153,6 +158,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         // is the caller, overwrites slots.
         let item = move |offset| self.slot(head.wrapping_add(offset)).load(Ordering::Relaxed);
         Some((0..half).map(move |offset| item(offset).expect("the slots of a full ring are set")))
+        // ANCHOR_END: drain_half
     }
 
     /// Takes the element in `runnext`, if there is one.
@@ -177,6 +183,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         if next.is_some() && self.clear_next(next, has_thieves) {
             return next.map(|item| (item, Slice::Inherited));
         }
+        // ANCHOR: pop_ring
         loop {
             let head = self.head.load(Ordering::Acquire);
             let tail = self.tail.load(Ordering::Relaxed);
@@ -188,6 +195,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
                 return item.map(|item| (item, Slice::New));
             }
         }
+        // ANCHOR_END: pop_ring
     }
 
     #[inline(always)]
@@ -246,6 +254,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     /// `base`. Takes these elements by moving `head`. Returns how many it took. Go: `runqgrab`.
     #[doc(alias = "runqgrab")]
     fn grab(&self, thief: &Self, share: impl Fn(u32) -> u32, base: u32) -> u32 {
+        // ANCHOR: grab
         loop {
             S::point(Site::RunQueue);
             // Ordering: Acquire keeps the load of `tail` after this load. Partner: the Release of `head` by which other
@@ -275,6 +284,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
                 return count;
             }
         }
+        // ANCHOR_END: grab
     }
 
     /// Takes the element in `runnext` if it is `next`; returns whether this succeeded.

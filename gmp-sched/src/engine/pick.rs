@@ -97,6 +97,7 @@ fn next_by_default<Plat: Platform>(
     processor: &'static Processor<Plat>,
     is_check_due: bool,
 ) -> Option<&'static Goroutine<Plat>> {
+    // ANCHOR: pick
     let scheduler = machine.scheduler();
     let urgent = next_urgent(pinned, machine, processor);
     // The urgent G runs before the global queue is checked. So the check is requested again. Otherwise the next
@@ -109,6 +110,7 @@ fn next_by_default<Plat: Platform>(
         .or_else(|| processor.pop_local())
         .or_else(|| take_global_batch(scheduler, processor))
         .or_else(|| try_start_spinning(scheduler, machine, processor).then(|| steal(pinned, processor)).flatten())
+    // ANCHOR_END: pick
 }
 
 /// Returns the G of the local queue to which a leaving G switches, or `None` if g0 has to pick.

@@ -22,7 +22,9 @@ const EARLY_ROUNDS: u32 = 3;
 /// Returns how many of the `length` Gs in a victim's ring a thief takes at once: half of them, rounded up. Go: `n -
 /// n/2` in `runqgrab`.
 pub(crate) fn share(length: u32) -> u32 {
+    // ANCHOR: share
     length - length / 2
+    // ANCHOR_END: share
 }
 
 /// A ring with at most this number of Gs is *short*: its P is likely to run these Gs in a moment.
@@ -44,6 +46,7 @@ pub(crate) fn steal<Plat: Platform>(
     pinned: &Pinned<Plat>,
     processor: &'static Processor<Plat>,
 ) -> Option<&'static Goroutine<Plat>> {
+    // ANCHOR: steal
     let processors = pinned.machine().scheduler().processors();
     let early_rounds = Plat::repetitions(EARLY_ROUNDS);
     for round in 0..=early_rounds {
@@ -62,6 +65,7 @@ pub(crate) fn steal<Plat: Platform>(
     }
     processor.counters.steal_misses.add(1);
     None
+    // ANCHOR_END: steal
 }
 
 /// Like [`steal`], for a caller that has something else to run if nothing is found. Makes one round, without waiting,

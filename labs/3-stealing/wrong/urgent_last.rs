@@ -1,0 +1,14 @@
+//! The G of a timer that is due waits until the local queue is empty.
+//! fails: specification
+
+// ANCHOR: pick
+    let _ = Processor::<Plat>::request_global_check;
+    let scheduler = machine.scheduler();
+    is_check_due
+        .then(|| check_global_queue(scheduler, processor))
+        .flatten()
+        .or_else(|| processor.pop_local())
+        .or_else(|| next_urgent(pinned, machine, processor))
+        .or_else(|| take_global_batch(scheduler, processor))
+        .or_else(|| try_start_spinning(scheduler, machine, processor).then(|| steal(pinned, processor)).flatten())
+// ANCHOR_END: pick

@@ -1,0 +1,172 @@
+//! Lab 3: the order of the pick, and stealing, on simulated machines. Each machine takes the same steps in each run.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gmp_sched::sim::{self, Config, Report, channel};
+
+/// Ends a run in which the Gs make no progress.
+const STEPS: u64 = 500_000;
+
+/// Runs `main` on a machine that is not compared with the specification, so that one wrong decision does not hide all
+/// other properties.
+fn run(cpus: usize, seed: u64, main: impl FnOnce() + Send + 'static) -> Report {
+    let config = Config { cpus, processors: cpus, seed, step_limit: STEPS, is_specified: false, ..Config::default() };
+    sim::run(config, main).unwrap_or_else(|failure| panic!("on {cpus} CPUs, seed {seed}: {}", failure.message))
+}
+
+const MOMENT: Duration = Duration::from_micros(20);
+
+/// A G gives work to four others and waits for their results, `count` times. There is always one of them in the ring.
+fn rounds(count: u32) {
+    let workers: [_; 4] = core::array::from_fn(|_| {
+        let (give, given) = channel(0);
+        let (answer, answered) = channel(0);
+        let work = move || {
+            given.iter().for_each(|round: u32| {
+                sim::work(MOMENT);
+                answer.send(round).expect("the other receives");
+            });
+        };
+        sim::go(work).detach();
+        (give, answered)
+    });
+    for round in 0..count {
+        workers.iter().for_each(|(give, _)| give.send(round).expect("the worker receives"));
+        workers.iter().for_each(|(_, answered)| assert_eq!(answered.recv(), Ok(round)));
+    }
+}
+
+#[test]
+fn global_queue_is_not_starved() {
+    for seed in 0..20 {
+        run(1, seed, move || {
+            let progress = Arc::new(AtomicUsize::new(0));
+            let counted = progress.clone();
+            // Its slice ends after 10 ms, so it goes to the global queue again and again.
+            let computes = sim::go(move || {
+                for _ in 0..60 {
+                    sim::work(Duration::from_millis(1));
+                    counted.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            rounds(1000);
+            let done = progress.load(Ordering::Relaxed);
+            assert!(
+                done == 60,
+                "seed {seed}: the G in the global queue ran for {done} of 60 ms in {:?}",
+                sim::elapsed()
+            );
+            computes.join().expect("no panic");
+        });
+    }
+}
+
+/// Main spawns so many Gs that the ring overflows: its older half, the Gs that were spawned first, goes to the global
+/// queue. Then the Gs of the ring run, and from time to time one of the global queue.
+#[test]
+fn global_queue_has_one_turn_in_61() {
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let recorded = order.clone();
+    run(1, 0, move || {
+        let spawn = |number: usize| {
+            let order = recorded.clone();
+            sim::go(move || order.lock().expect("no panic").push(number))
+        };
+        let gs: Vec<_> = (0..300).map(spawn).collect();
+        gs.into_iter().for_each(|g| g.join().expect("no panic"));
+    });
+    let order = order.lock().expect("no panic");
+    let turns = order.iter().take(122).filter(|number| **number < 128).count();
+    assert!((1..=3).contains(&turns), "of the first 122 picks, {turns} took a G of the global queue; 2 are right");
+}
+
+/// Spawns `count` Gs, each of which computes for `each`, and waits for them. Returns the largest share of this work that
+/// one M did, in percent.
+fn largest_share(cpus: usize, seed: u64, count: usize, each: Duration) -> usize {
+    const PIECES: usize = 20;
+    let done: Arc<Mutex<HashMap<String, usize>>> = Arc::default();
+    let counted = done.clone();
+    run(cpus, seed, move || {
+        let spawn = |_| {
+            let done = counted.clone();
+            sim::go(move || {
+                for _ in 0..PIECES {
+                    sim::work(each / PIECES as u32);
+                    *done.lock().expect("no panic").entry(format!("{:?}", sim::machine())).or_default() += 1;
+                }
+            })
+        };
+        let gs: Vec<_> = (0..count).map(spawn).collect();
+        gs.into_iter().for_each(|g| g.join().expect("no panic"));
+    });
+    let done = done.lock().expect("no panic");
+    100 * done.values().max().expect("some M ran the Gs") / (count * PIECES)
+}
+
+#[test]
+fn work_spreads_over_all_processors() {
+    // With two Gs, one waits in a ring in which it is the only one.
+    for (cpus, count) in [(2, 2), (2, 32), (4, 64), (8, 128)] {
+        let share = |seed| largest_share(cpus, seed, count, Duration::from_millis(2));
+        // The CPUs of the simulated machine are not equally fast, so no split is perfect.
+        let (mean, perfect) = ((0..20).map(share).sum::<usize>() / 20, 100 / cpus);
+        assert!(
+            mean <= perfect * 3 / 2,
+            "{count} Gs of 2 ms on {cpus} CPUs: one M did {mean} % of the work on average, a perfect split is {perfect} %"
+        );
+    }
+}
+
+/// Spawns `count` Gs, each of which computes for `each`, and waits for them.
+fn compute(count: usize, each: Duration) {
+    let gs: Vec<_> = (0..count).map(|_| sim::go(move || sim::work(each))).collect();
+    gs.into_iter().for_each(|g| g.join().expect("no panic"));
+}
+
+#[test]
+fn few_thefts_spread_many_gs() {
+    let (cpus, count) = (4, 200);
+    for seed in 0..20 {
+        let steals = run(cpus, seed, move || compute(count, Duration::from_micros(500))).counts.steals;
+        assert!(steals > 0, "{count} Gs on {cpus} CPUs: nothing was stolen (seed {seed})");
+        assert!(steals < 120, "{count} Gs on {cpus} CPUs: {steals} thefts (seed {seed})");
+    }
+}
+
+/// A tree of Gs that compute, sleep, yield and block, by the digits of `path`.
+fn tree(path: u64, depth: u32) {
+    let mut children = Vec::new();
+    for child in 0..if depth > 0 { 3 } else { 0 } {
+        let path = path.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17) + child;
+        children.push(sim::go(move || tree(path, depth - 1)));
+        let time = Duration::from_micros(path >> 8 & 0x3FF);
+        match path & 7 {
+            0 | 1 => sim::sleep(time),
+            2 => sim::block(time),
+            3 => sim::work(time * 30),
+            4 => sim::work(time),
+            _ => sim::yield_now(),
+        }
+    }
+    children.into_iter().for_each(|child| child.join().expect("no panic"));
+}
+
+#[test]
+fn decisions_follow_the_policy() {
+    for seed in 0..200 {
+        let cpus = [1, 2, 4, 8][seed as usize % 4];
+        let config = Config { cpus, processors: cpus, seed, step_limit: STEPS, ..Config::default() };
+        let ran = sim::run(config, move || {
+            let hogs: Vec<_> = (0..cpus).map(|_| sim::go(|| sim::work(Duration::from_millis(25)))).collect();
+            (0..3).for_each(|root| tree(seed * 3 + root + 1, 3));
+            rounds(50);
+            hogs.into_iter().for_each(|hog| hog.join().expect("no panic"));
+        });
+        if let Err(failure) = ran {
+            panic!("on {cpus} CPUs, seed {seed}: {}", failure.message);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! A *filling*: what stands in the holes of a lab. The starter, a solution, a wrong solution and what a student submits
+//! are fillings, and all of them are files of the same form: each part between two markers belongs to the hole with
+//! the name in the markers.
+//!
+//! ```text
+//! // ANCHOR: push_back
+//!         Err(Full)
+//! // ANCHOR_END: push_back
+//! ```
+//!
+//! The source files have the same markers around their holes. They are those of mdBook, so a book can show a hole, too.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::lab::Hole;
+
+const BEGIN: &str = "// ANCHOR: ";
+const END: &str = "// ANCHOR_END: ";
+
+/// The texts of holes, by their names.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Filling(BTreeMap<String, String>);
+
+/// What is wrong with a text that should have markers.
+type Reason = String;
+
+impl Filling {
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).map_err(|error| Error::file("read", path, &error))?;
+        Self::parse(&text).map_err(|reason| Error::new(format!("{}: {reason}", path.display())))
+    }
+
+    /// Returns the parts between the markers of `text`.
+    pub(crate) fn parse(text: &str) -> core::result::Result<Self, Reason> {
+        let mut parts = BTreeMap::new();
+        let mut open: Option<(&str, String)> = None;
+        for (number, line) in (1..).zip(text.split_inclusive('\n')) {
+            let trimmed = line.trim();
+            if let Some(name) = trimmed.strip_prefix(BEGIN) {
+                if let Some((inside, _)) = open {
+                    return Err(format!("line {number}: `{name}` begins in `{inside}`"));
+                }
+                open = Some((name, String::new()));
+            } else if let Some(name) = trimmed.strip_prefix(END) {
+                match open.take() {
+                    Some((begun, part)) if begun == name => {
+                        if parts.insert(name.to_string(), part).is_some() {
+                            return Err(format!("line {number}: a second `{name}`"));
+                        }
+                    }
+                    _ => return Err(format!("line {number}: `{name}` ends, but has not begun")),
+                }
+            } else if let Some((_, part)) = &mut open {
+                part.push_str(line);
+            }
+        }
+        match open {
+            Some((name, _)) => Err(format!("`{name}` has no end")),
+            None => Ok(Self(parts)),
+        }
+    }
+
+    /// Returns what stands in `holes` in the workspace at `root`.
+    pub(crate) fn of_tree(root: &Path, holes: &[Hole]) -> Result<Self> {
+        let mut filling = Self::default();
+        for hole in holes {
+            let path = root.join(&hole.file);
+            let part = Self::read(&path)?.0.remove(&hole.name).ok_or_else(|| {
+                Error::new(format!(
+                    "{} has no markers of the hole `{}`; git has them: `git diff` shows what is gone",
+                    path.display(),
+                    hole.name
+                ))
+            })?;
+            filling.0.insert(hole.name.clone(), part);
+        }
+        Ok(filling)
+    }
+
+    /// Puts the texts into those of `holes` that this filling has a text for, in the workspace at `root`.
+    pub(crate) fn fill(&self, root: &Path, holes: &[Hole]) -> Result<()> {
+        for hole in holes {
+            let Some(part) = self.0.get(&hole.name) else { continue };
+            let path = root.join(&hole.file);
+            let text = fs::read_to_string(&path).map_err(|error| Error::file("read", &path, &error))?;
+            let filled = replace(&text, &hole.name, part)
+                .ok_or_else(|| Error::new(format!("{} has no markers of the hole `{}`", path.display(), hole.name)))?;
+            // A file that stays the same keeps its time, so that cargo builds nothing anew.
+            if filled != text {
+                fs::write(&path, filled).map_err(|error| Error::file("write", &path, &error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// This filling, with the texts of `other` where it has any.
+    pub(crate) fn with(&self, other: &Self) -> Self {
+        let mut both = self.0.clone();
+        both.extend(other.0.clone());
+        Self(both)
+    }
+
+    /// Checks that there is a text for each of `holes`, that there are no others, and that no text uses what a grader
+    /// cannot allow (see [`forbidden`]).
+    pub(crate) fn check(&self, holes: &[Hole]) -> core::result::Result<(), Reason> {
+        for hole in holes {
+            let part = self.0.get(&hole.name).ok_or_else(|| format!("the hole `{}` is missing", hole.name))?;
+            if let Some(word) = forbidden(part) {
+                return Err(format!("the hole `{}` contains `{word}`, which is not allowed in this lab", hole.name));
+            }
+        }
+        match self.0.keys().find(|name| holes.iter().all(|hole| hole.name != **name)) {
+            Some(name) => Err(format!("there is no hole `{name}` in this lab")),
+            None => Ok(()),
+        }
+    }
+
+    /// The file that contains this filling.
+    pub(crate) fn to_file(&self, header: &str) -> String {
+        let mut file = format!("//! {header}\n");
+        for (name, part) in &self.0 {
+            file.push_str(&format!("\n{BEGIN}{name}\n{part}{END}{name}\n"));
+        }
+        file
+    }
+}
+
+/// Returns `text` with `part` between the markers of `name`. Returns `None` if it does not have both markers.
+fn replace(text: &str, name: &str, part: &str) -> Option<String> {
+    let line_of = |marker: &str| {
+        let mut at = 0;
+        text.split_inclusive('\n').find_map(|line| {
+            at += line.len();
+            (line.trim().strip_prefix(marker) == Some(name)).then_some((at - line.len(), at))
+        })
+    };
+    let ((_, from), (to, _)) = (line_of(BEGIN)?, line_of(END)?);
+    (from <= to).then(|| [&text[..from], part, &text[to..]].concat())
+}
+
+/// Words with which code could leave the library that it is a part of: it could read the files of the grader, end the
+/// test's process, or write to the test's memory. The mechanisms of these labs need none of them.
+const FORBIDDEN: [&str; 16] = [
+    "asm",
+    "env",
+    "extern",
+    "global_asm",
+    "include",
+    "include_bytes",
+    "include_str",
+    "libc",
+    "link_section",
+    "macro_rules",
+    "mod",
+    "no_mangle",
+    "option_env",
+    "path",
+    "std",
+    "unsafe",
+];
+
+/// Returns the first word of `code` that is in [`FORBIDDEN`]. Comments count, too, because it takes a parser to know what
+/// is one.
+fn forbidden(code: &str) -> Option<&str> {
+    let is_part_of_word = |character: char| character.is_alphanumeric() || character == '_';
+    code.split(|character| !is_part_of_word(character)).find(|word| FORBIDDEN.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Filling, forbidden, replace};
+    use crate::lab::Hole;
+
+    const TEXT: &str = "fn a() {\n    // ANCHOR: one\n    1\n    // ANCHOR_END: one\n}\n";
+
+    fn hole(name: &str) -> Hole {
+        Hole { file: "a.rs".to_string(), name: name.to_string() }
+    }
+
+    #[test]
+    fn hole_is_found_and_filled() {
+        let filling = Filling::parse(TEXT).unwrap();
+        assert_eq!(filling.0["one"], "    1\n");
+        assert_eq!(replace(TEXT, "one", "    2\n").unwrap(), TEXT.replace('1', "2"));
+        assert_eq!(replace(TEXT, "two", ""), None);
+    }
+
+    #[test]
+    fn file_of_a_filling_has_the_same_filling() {
+        let filling = Filling::parse(TEXT).unwrap();
+        assert_eq!(Filling::parse(&filling.to_file("Lab 1.")).unwrap(), filling);
+    }
+
+    #[test]
+    fn wrong_markers_are_refused() {
+        for (text, reason) in [
+            ("// ANCHOR: a\n", "`a` has no end"),
+            ("// ANCHOR_END: a\n", "line 1: `a` ends, but has not begun"),
+            ("// ANCHOR: a\n// ANCHOR: b\n", "line 2: `b` begins in `a`"),
+            ("// ANCHOR: a\n// ANCHOR_END: a\n// ANCHOR: a\n// ANCHOR_END: a\n", "line 4: a second `a`"),
+        ] {
+            assert_eq!(Filling::parse(text).unwrap_err(), reason, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_grader_cannot_allow_is_refused() {
+        for code in ["unsafe { *pointer }", "std::process::exit(0)", "include!(\"x\")", "#[path = \"x\"] mod x;"] {
+            assert!(forbidden(code).is_some(), "{code}");
+        }
+        for code in ["let environment = modulo(standard);", "self.head.load(Ordering::Acquire)"] {
+            assert_eq!(forbidden(code), None);
+        }
+        let filling = Filling::parse(TEXT).unwrap();
+        assert_eq!(filling.check(&[hole("one")]), Ok(()));
+        assert_eq!(filling.check(&[hole("one"), hole("two")]), Err("the hole `two` is missing".to_string()));
+        assert_eq!(filling.check(&[]), Err("there is no hole `one` in this lab".to_string()));
+    }
+}

@@ -1,0 +1,60 @@
+//! The branches on which students work.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::error::{Error, Result};
+
+fn git(root: &Path, arguments: &[&str]) -> Result<Output> {
+    let output = Command::new("git").arg("-C").arg(root).args(arguments).output();
+    output.map_err(|error| Error::new(format!("cannot run git: {error}; labs need git, because each has a branch")))
+}
+
+/// Like [`git`], for a command that must succeed.
+fn must(root: &Path, arguments: &[&str]) -> Result<()> {
+    let output = git(root, arguments)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let message = String::from_utf8_lossy(&output.stderr);
+    Err(Error::new(format!("git {} failed: {}", arguments.join(" "), message.trim())))
+}
+
+/// The name of the branch of a lab.
+fn branch(lab: u32) -> String {
+    format!("lab-{lab}")
+}
+
+/// Whether the branch of a lab exists.
+pub(crate) fn has_begun(root: &Path, lab: u32) -> Result<bool> {
+    let name = format!("refs/heads/{}", branch(lab));
+    Ok(git(root, &["rev-parse", "--verify", "--quiet", &name])?.status.success())
+}
+
+/// Makes the branch of a lab from the current commit, and goes there. Refuses if the branch exists, or if `files` have
+/// changes that are not committed, because the starter would overwrite them.
+pub(crate) fn begin(root: &Path, lab: u32, files: &[&str]) -> Result<()> {
+    let branch = branch(lab);
+    if has_begun(root, lab)? {
+        return Err(Error::new(format!(
+            "lab {lab} has begun before: `git switch {branch}` goes on, `cargo lab reset {lab}` begins again there"
+        )));
+    }
+    let changed = git(root, &[&["status", "--porcelain", "--"], files].concat())?;
+    if !changed.status.success() {
+        let message = String::from_utf8_lossy(&changed.stderr);
+        return Err(Error::new(format!("this is no git checkout, which labs need: {}", message.trim())));
+    }
+    if !changed.stdout.is_empty() {
+        let list = String::from_utf8_lossy(&changed.stdout);
+        return Err(Error::new(format!("commit or remove your changes first:\n{}", list.trim_end())));
+    }
+    must(root, &["switch", "--quiet", "--create", &branch])
+}
+
+/// Commits `files`.
+pub(crate) fn commit(root: &Path, files: &[&str], message: &str) -> Result<()> {
+    // The commit is made by this command, so it does not depend on who uses git here.
+    let options = ["-c", "user.name=cargo lab", "-c", "user.email=lab@localhost", "-c", "commit.gpgsign=false"];
+    must(root, &[&options[..], &["commit", "--quiet", "--no-verify", "-m", message, "--"], files].concat())
+}

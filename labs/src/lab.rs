@@ -1,0 +1,147 @@
+//! A lab: its holes, its checks and its hints, as `lab.toml` in its folder describes them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::error::{Error, Result};
+use crate::filling::Filling;
+
+/// What `lab.toml` contains.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Lab {
+    /// The number of the lab, which is the beginning of its folder's name.
+    #[serde(skip)]
+    pub(crate) number: u32,
+    #[serde(skip)]
+    pub(crate) folder: PathBuf,
+    pub(crate) title: String,
+    /// What the student writes, in a few words.
+    pub(crate) task: String,
+    #[serde(rename = "hole")]
+    pub(crate) holes: Vec<Hole>,
+    #[serde(rename = "check")]
+    pub(crate) checks: Vec<Check>,
+    #[serde(rename = "hint", default)]
+    pub(crate) hints: Vec<Hint>,
+}
+
+/// A part of a source file that the student writes.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Hole {
+    /// The file, from the root of the workspace.
+    pub(crate) file: String,
+    /// The name in the markers around the hole.
+    pub(crate) name: String,
+}
+
+/// A property that the student's code must have, and the tests that show whether it does.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Check {
+    /// The name by which wrong solutions say which checks they fail.
+    pub(crate) name: String,
+    pub(crate) points: u32,
+    /// The property, in one sentence.
+    pub(crate) property: String,
+    #[serde(flatten)]
+    pub(crate) tests: Tests,
+    /// What helps to understand a failure: a command, or where to look.
+    pub(crate) see: String,
+}
+
+/// The tests of a check.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Tests {
+    /// Tests of `labs/checks`.
+    Tests(Vec<String>),
+    /// Models, which loom runs in all interleavings: the names of their tests, without `models::`.
+    Models(Vec<String>),
+}
+
+/// A step of the help that one may ask for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Hint {
+    pub(crate) text: String,
+}
+
+impl Lab {
+    /// Reads all labs of the workspace at `root`, in the order of their numbers.
+    pub(crate) fn all(root: &Path) -> Result<Vec<Self>> {
+        let folder = root.join("labs");
+        let entries = fs::read_dir(&folder).map_err(|error| Error::file("read", &folder, &error))?;
+        let mut labs = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(|error| Error::file("read", &folder, &error))?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let number = name.split_once('-').and_then(|(number, _)| number.parse().ok());
+            if let Some(number) = number.filter(|_| path.join("lab.toml").exists()) {
+                labs.push(Self::read(number, path)?);
+            }
+        }
+        labs.sort_by_key(|lab| lab.number);
+        Ok(labs)
+    }
+
+    fn read(number: u32, folder: PathBuf) -> Result<Self> {
+        let path = folder.join("lab.toml");
+        let text = fs::read_to_string(&path).map_err(|error| Error::file("read", &path, &error))?;
+        let lab: Self = toml::from_str(&text).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
+        Ok(Self { number, folder, ..lab })
+    }
+
+    /// The sum of the points of all checks.
+    pub(crate) fn points(&self) -> u32 {
+        self.checks.iter().map(|check| check.points).sum()
+    }
+
+    /// The files that have a hole, each once, in the order of the holes.
+    pub(crate) fn files(&self) -> Vec<&str> {
+        let mut files: Vec<&str> = Vec::new();
+        for hole in &self.holes {
+            if !files.contains(&hole.file.as_str()) {
+                files.push(&hole.file);
+            }
+        }
+        files
+    }
+
+    /// What the holes contain when the student starts.
+    pub(crate) fn starter(&self) -> Result<Filling> {
+        Filling::read(&self.folder.join("starter.rs"))
+    }
+
+    /// The solutions that are wrong in a way that is typical, in the order of their names.
+    pub(crate) fn wrong(&self) -> Result<Vec<Wrong>> {
+        let folder = self.folder.join("wrong");
+        let entries = fs::read_dir(&folder).map_err(|error| Error::file("read", &folder, &error))?;
+        let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        paths.sort();
+        paths.iter().map(|path| Wrong::read(path)).collect()
+    }
+}
+
+/// A solution with a typical mistake. The grader is tested with it.
+#[derive(Debug)]
+pub(crate) struct Wrong {
+    pub(crate) name: String,
+    /// The names of the checks that must fail.
+    pub(crate) fails: Vec<String>,
+    pub(crate) filling: Filling,
+}
+
+impl Wrong {
+    /// Reads a wrong solution. A line of its header names the checks that fail: `//! fails: one, another`.
+    fn read(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).map_err(|error| Error::file("read", path, &error))?;
+        let fails = text.lines().find_map(|line| line.strip_prefix("//! fails: "));
+        let fails = fails.ok_or_else(|| Error::new(format!("{} has no line `//! fails: `", path.display())))?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let filling = Filling::parse(&text).map_err(|reason| Error::new(format!("{}: {reason}", path.display())))?;
+        Ok(Self { name, fails: fails.split(", ").map(str::to_string).collect(), filling })
+    }
+}

@@ -1,0 +1,243 @@
+//! Runs the tests of checks, and finds out how each of them ended.
+//!
+//! Each test is a process of its own, so a test that hangs or crashes hides no other.
+
+use core::time::Duration;
+use std::fmt;
+use std::io::{self, Read};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::Instant;
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
+
+use crate::error::{Error, Result};
+use crate::lab::{Check, Lab, Tests};
+use crate::tree::{NotBuilt, Program, Tree};
+
+/// How a check ended.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Verdict {
+    Passed,
+    /// The property does not hold: the test says why.
+    Failed {
+        test: String,
+        reason: String,
+    },
+    /// A panic in the files of the scheduler.
+    Panicked {
+        test: String,
+        reason: String,
+    },
+    Hangs {
+        test: String,
+    },
+    /// A signal ended the process.
+    Crashed {
+        test: String,
+        signal: i32,
+    },
+    /// The process ended, and its test had neither passed nor failed.
+    Left {
+        test: String,
+    },
+}
+
+impl Verdict {
+    pub(crate) fn is_passed(&self) -> bool {
+        *self == Self::Passed
+    }
+
+    /// The verdict in one word.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::Passed => "ok",
+            Self::Failed { .. } => "FAILED",
+            Self::Panicked { .. } => "PANIC",
+            Self::Hangs { .. } => "HANGS",
+            Self::Crashed { .. } => "CRASH",
+            Self::Left { .. } => "LEFT",
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Passed => Ok(()),
+            Self::Failed { test, reason } => write!(formatter, "{test}: {reason}"),
+            Self::Panicked { test, reason } => write!(formatter, "{test}: the scheduler panicked at {reason}"),
+            Self::Hangs { test } => write!(formatter, "{test} does not end"),
+            Self::Crashed { test, signal } => write!(formatter, "{test} was ended by signal {signal}"),
+            Self::Left { test } => write!(formatter, "{test} ended its process before its result was known"),
+        }
+    }
+}
+
+/// What became of all checks of a lab.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The verdicts, in the order of the checks, and the compiler's warnings.
+    Checked(Vec<Verdict>, String),
+    /// The student's code does not compile: the compiler says this.
+    DoesNotCompile(String),
+}
+
+/// The seconds of processor time after which a test counts as hanging. Each takes less than two. The time on the clock
+/// would depend on what else the computer does.
+const LIMIT: u64 = 20;
+
+/// A test that takes longer on the clock waits for something that does not come.
+const STANDS_STILL: Duration = Duration::from_secs(600);
+
+/// The address space that a test may use. Code that allocates without end must not fill the computer's memory.
+const MEMORY: u64 = 8 << 30;
+
+/// How many bytes of a test's output are read.
+const OUTPUT: u64 = 1 << 20;
+
+/// Builds what the checks of `lab` need in `tree`, and runs them.
+pub(crate) fn check(lab: &Lab, tree: &Tree) -> Result<Outcome> {
+    let (mut checks, mut models) = (None, None);
+    let (mut verdicts, mut warnings) = (Vec::new(), String::new());
+    for check in &lab.checks {
+        let (program, built) = match check.tests {
+            Tests::Tests(_) => (Program::Checks, &mut checks),
+            Tests::Models(_) => (Program::Models, &mut models),
+        };
+        if built.is_none() {
+            *built = match tree.build(program) {
+                Ok(built) => {
+                    warnings += &built.warnings;
+                    Some(built.path)
+                }
+                Err(NotBuilt::DoesNotCompile(errors)) => return Ok(Outcome::DoesNotCompile(errors)),
+                Err(NotBuilt::Error(error)) => return Err(error),
+            };
+        }
+        let path: &PathBuf = built.as_ref().expect("it was built above");
+        verdicts.push(verdict(check, path)?);
+    }
+    Ok(Outcome::Checked(verdicts, warnings))
+}
+
+/// Runs the tests of a check one after the other, until one of them does not pass.
+fn verdict(check: &Check, program: &Path) -> Result<Verdict> {
+    let (tests, module) = match &check.tests {
+        Tests::Tests(tests) => (tests, ""),
+        Tests::Models(models) => (models, "models::"),
+    };
+    for test in tests {
+        let verdict = run(program, &format!("{module}{test}"))?;
+        if !verdict.is_passed() {
+            return Ok(verdict);
+        }
+    }
+    Ok(Verdict::Passed)
+}
+
+fn run(program: &Path, test: &str) -> Result<Verdict> {
+    let mut command = Command::new(program);
+    command.args([test, "--exact", "--test-threads=1"]).env("LOOM_MAX_PREEMPTIONS", "2").env("RUST_BACKTRACE", "0");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(|error| Error::file("run", program, &error))?;
+    let process = Pid::from_raw(child.id().cast_signed());
+    for (resource, limit) in [(Resource::As, MEMORY), (Resource::Cpu, LIMIT)] {
+        // This fails only if the process has already ended.
+        let _ = prlimit(process, resource, Rlimit { current: Some(limit), maximum: Some(limit) });
+    }
+    let output = child.stdout.take().expect("it is a pipe");
+    let reader = thread::spawn(move || {
+        let mut text = Vec::new();
+        let mut output = output.take(OUTPUT);
+        output.read_to_end(&mut text).map(|_| String::from_utf8_lossy(&text).into_owned())
+    });
+    let ended = wait(&mut child).map_err(|error| Error::file("wait for", program, &error))?;
+    let text = reader.join().expect("it does not panic").unwrap_or_default();
+    let test = test.strip_prefix("models::").unwrap_or(test).to_string();
+    Ok(ended.map_or_else(|| Verdict::Hangs { test: test.clone() }, |status| verdict_of(test.clone(), status, &text)))
+}
+
+/// Waits until the process has ended. Returns `None` if it stands still; in that case it has been killed.
+fn wait(child: &mut Child) -> io::Result<Option<ExitStatus>> {
+    let begin = Instant::now();
+    while begin.elapsed() < STANDS_STILL {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    child.kill()?;
+    child.wait()?;
+    Ok(None)
+}
+
+/// How a test ended whose process ended with `status` and printed `text`.
+fn verdict_of(test: String, status: ExitStatus, text: &str) -> Verdict {
+    if let Some(signal) = status.signal() {
+        // The kernel ends a process at its limit of processor time with SIGKILL, because both limits are the same.
+        if signal == Signal::KILL.as_raw() || signal == Signal::XCPU.as_raw() {
+            return Verdict::Hangs { test };
+        }
+        return Verdict::Crashed { test, signal };
+    }
+    // The end of a process with status 0 alone proves nothing: the code under test may have ended it.
+    if status.success() && text.contains("test result: ok. 1 passed; 0 failed;") {
+        return Verdict::Passed;
+    }
+    let Some((place, reason)) = panic_in(text) else { return Verdict::Left { test } };
+    if place.starts_with("gmp-sched/") && !place.starts_with("gmp-sched/src/models/") {
+        return Verdict::Panicked { test, reason: format!("{place}: {reason}") };
+    }
+    Verdict::Failed { test, reason }
+}
+
+/// The place and the message of the first panic that `text` reports.
+fn panic_in(text: &str) -> Option<(String, String)> {
+    let (_, report) = text.split_once(" panicked at ")?;
+    let (place, message) = report.split_once('\n')?;
+    let ends = ["\nnote: run with `RUST_BACKTRACE", "\n\nfailures:", "\n\nthread '"];
+    let end = ends.iter().filter_map(|end| message.find(end)).min().unwrap_or(message.len());
+    Some((place.trim_end_matches(':').to_string(), message[..end].trim_end().to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::ExitStatus;
+
+    use super::{Verdict, verdict_of};
+
+    fn ended(code: i32, text: &str) -> Verdict {
+        verdict_of("a".to_string(), ExitStatus::from_raw(code), text)
+    }
+
+    #[test]
+    fn only_a_test_that_passed_passes() {
+        let passed = "running 1 test\ntest a ... ok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored\n";
+        assert_eq!(ended(0, passed), Verdict::Passed);
+        // Code that ends the process, and a filter that selects no test.
+        assert_eq!(ended(0, "running 1 test\n"), Verdict::Left { test: "a".to_string() });
+        let none = "running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored\n";
+        assert_eq!(ended(0, none), Verdict::Left { test: "a".to_string() });
+        assert_eq!(ended(11, passed), Verdict::Crashed { test: "a".to_string(), signal: 11 });
+    }
+
+    #[test]
+    fn panic_is_of_the_test_or_of_the_scheduler() {
+        let report = |place: &str| {
+            format!(
+                "---- a stdout ----\n\nthread 'a' (7) panicked at {place}:\nwhy\nand how\nnote: run with `RUST_BACKTRACE=1`"
+            )
+        };
+        let reason = "why\nand how".to_string();
+        let failed = Verdict::Failed { test: "a".to_string(), reason: reason.clone() };
+        assert_eq!(ended(101 << 8, &report("labs/checks/tests/checks/a.rs:1:2")), failed);
+        assert_eq!(ended(101 << 8, &report("gmp-sched/src/models/a.rs:1:2")), failed);
+        let reason = format!("gmp-sched/src/engine/a.rs:1:2: {reason}");
+        let panicked = Verdict::Panicked { test: "a".to_string(), reason };
+        assert_eq!(ended(101 << 8, &report("gmp-sched/src/engine/a.rs:1:2")), panicked);
+    }
+}

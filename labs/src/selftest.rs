@@ -1,0 +1,52 @@
+//! Tests the labs and the grader: the starter gets at most a tenth of the points, and the compiler has no warning for it;
+//! the solution gets all points; each wrong solution fails exactly the checks that it says.
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::filling::Filling;
+use crate::lab::Lab;
+use crate::report::Grade;
+use crate::run::{Outcome, check};
+use crate::tree::Tree;
+
+/// Of the wrong solutions, a quick test takes only this many.
+const QUICK: usize = 2;
+
+/// Tests `labs`, and prints each result. Returns whether all are as they should be.
+pub(crate) fn run(labs: &[&Lab], root: &Path, quick: bool) -> Result<bool> {
+    let tree = Tree::copy_of(root)?;
+    let mut is_right = true;
+    for lab in labs {
+        let solution = Filling::of_tree(root, &lab.holes)?;
+        let starter = lab.starter()?;
+        if solution == starter {
+            return Err(Error::new(format!("lab {} has no solution here: the starter is in its holes", lab.number)));
+        }
+        let mut judge = |name: &str, filling: &Filling, is_expected: &dyn Fn(&Grade<'_>, &str) -> bool| -> Result<()> {
+            solution.with(filling).check(&lab.holes).map_err(|reason| Error::new(format!("{name}: {reason}")))?;
+            solution.with(filling).fill(tree.root(), &lab.holes)?;
+            let outcome = check(lab, &tree)?;
+            let grade = Grade::new(lab, &outcome);
+            let warnings = if let Outcome::Checked(_, warnings) = &outcome { warnings } else { "" };
+            let is_as_expected = is_expected(&grade, warnings);
+            is_right &= is_as_expected;
+            let word = if is_as_expected { "right" } else { "WRONG" };
+            let (points, failed) = (grade.points(), grade.failed().join(", "));
+            println!("{word}  lab {} {name:<34} {points:>3} points; fails: {failed}", lab.number);
+            if !is_as_expected {
+                print!("{grade}{warnings}");
+            }
+            Ok(())
+        };
+        judge("starter", &starter, &|grade, warnings| 10 * grade.points() <= lab.points() && warnings.is_empty())?;
+        let wrong = lab.wrong()?;
+        let count = if quick { QUICK } else { wrong.len() };
+        for wrong in wrong.iter().take(count) {
+            judge(&wrong.name, &wrong.filling, &|grade, _| grade.failed() == wrong.fails)?;
+        }
+        // The last one, so that the copy has the solution when the next lab is tested.
+        judge("solution", &solution, &|grade, _| grade.points() == lab.points())?;
+    }
+    Ok(is_right)
+}

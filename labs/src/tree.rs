@@ -1,0 +1,188 @@
+//! A workspace in which the checks of labs are built.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+
+use crate::error::{Error, Result};
+
+/// A workspace, and the folder in which its tests are built.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    root: PathBuf,
+    target: PathBuf,
+}
+
+/// The two programs that contain the tests of checks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Program {
+    /// The tests of `labs/checks`.
+    Checks,
+    /// The models of the scheduler, which loom runs.
+    Models,
+}
+
+/// A program that was built.
+#[derive(Clone, Debug)]
+pub(crate) struct Built {
+    pub(crate) path: PathBuf,
+    /// The compiler's warnings.
+    pub(crate) warnings: String,
+}
+
+/// Why a program was not built.
+#[derive(Debug)]
+pub(crate) enum NotBuilt {
+    /// The compiler refuses the source, and says this.
+    DoesNotCompile(String),
+    Error(Error),
+}
+
+impl Tree {
+    /// The workspace at `root` itself.
+    pub(crate) fn of(root: &Path) -> Self {
+        Self { root: root.to_path_buf(), target: root.join("target/lab/own") }
+    }
+
+    /// A copy of the workspace at `root`. What an earlier copy has built is kept, so that little is built anew.
+    pub(crate) fn copy_of(root: &Path) -> Result<Self> {
+        let place = root.join("target/lab/copy");
+        let copy = place.join("source");
+        mirror(root, &copy)?;
+        Ok(Self { root: copy, target: place.join("target") })
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Builds `program`.
+    pub(crate) fn build(&self, program: Program) -> core::result::Result<Built, NotBuilt> {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(["test", "--quiet", "--no-run", "--message-format=json"]).current_dir(&self.root);
+        // A student edits one file and checks again, so only what the edit concerns is compiled.
+        cargo.env("CARGO_INCREMENTAL", "1").env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("RUSTFLAGS");
+        let folder = match program {
+            Program::Checks => {
+                cargo.args(["-p", "lab-checks", "--test", "checks"]);
+                "checks"
+            }
+            Program::Models => {
+                cargo.args(["-p", "gmp-sched", "--lib", "--release"]).env("RUSTFLAGS", "--cfg gmp_loom");
+                // The build takes longer than the run, so only loom itself is optimised.
+                for setting in [
+                    "incremental=true",
+                    "debug=false",
+                    "package.\"*\".opt-level=0",
+                    "package.loom.opt-level=3",
+                    "package.generator.opt-level=3",
+                    "package.gmp-sched.opt-level=0",
+                    "package.gmp-sched.debug-assertions=true",
+                    "package.gmp-sched.overflow-checks=true",
+                ] {
+                    cargo.args(["--config", &format!("profile.release.{setting}")]);
+                }
+                "models"
+            }
+        };
+        cargo.arg("--target-dir").arg(self.target.join(folder)).stdin(Stdio::null()).stderr(Stdio::piped());
+        let output =
+            cargo.output().map_err(|error| NotBuilt::Error(Error::new(format!("cannot run cargo: {error}"))))?;
+        let lines = String::from_utf8_lossy(&output.stdout);
+        let messages: Vec<Message> = lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let path = messages.iter().find_map(|message| message.executable.clone());
+        let said = |level: &str| -> String {
+            let texts = messages.iter().filter_map(|message| message.message.as_ref());
+            texts.filter(|text| text.level == level).filter_map(|text| text.rendered.as_deref()).collect()
+        };
+        if let Some(path) = path.filter(|_| output.status.success()) {
+            return Ok(Built { path, warnings: said("warning") });
+        }
+        let errors = said("error");
+        Err(if errors.is_empty() {
+            NotBuilt::Error(Error::new(format!("cargo failed:\n{}", String::from_utf8_lossy(&output.stderr))))
+        } else {
+            NotBuilt::DoesNotCompile(errors)
+        })
+    }
+}
+
+/// What a line of cargo's output says, as far as it is used here.
+#[derive(Deserialize)]
+struct Message {
+    executable: Option<PathBuf>,
+    message: Option<Diagnostic>,
+}
+
+#[derive(Deserialize)]
+struct Diagnostic {
+    level: String,
+    rendered: Option<String>,
+}
+
+/// Makes `to` a copy of the folder `from`, without what is built, hidden, or a link. Files with the same content are not
+/// written, so that cargo sees no change in them.
+fn mirror(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).map_err(|error| Error::file("make", to, &error))?;
+    let (there, mut here) = (entries(from)?, entries(to)?);
+    for (name, path) in there {
+        let copy = to.join(&name);
+        here.remove(&name);
+        if path.is_dir() {
+            mirror(&path, &copy)?;
+        } else {
+            let content = fs::read(&path).map_err(|error| Error::file("read", &path, &error))?;
+            if fs::read(&copy).ok().as_ref() != Some(&content) {
+                fs::write(&copy, content).map_err(|error| Error::file("write", &copy, &error))?;
+            }
+        }
+    }
+    for path in here.values() {
+        let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        removed.map_err(|error| Error::file("remove", path, &error))?;
+    }
+    Ok(())
+}
+
+/// The files and folders in `folder` that belong to the source, by their names.
+fn entries(folder: &Path) -> Result<BTreeMap<String, PathBuf>> {
+    let read = fs::read_dir(folder).map_err(|error| Error::file("read", folder, &error))?;
+    let mut entries = BTreeMap::new();
+    for entry in read {
+        let path = entry.map_err(|error| Error::file("read", folder, &error))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !path.is_symlink() && name != "target" && name != ".git" {
+            entries.insert(name, path);
+        }
+    }
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::mirror;
+
+    #[test]
+    fn mirror_copies_what_differs_and_removes_what_is_gone() {
+        let place = tempfile::tempdir().unwrap();
+        let (from, to) = (place.path().join("from"), place.path().join("to"));
+        fs::create_dir_all(from.join("inner")).unwrap();
+        fs::create_dir_all(from.join("target")).unwrap();
+        fs::write(from.join("inner/file"), "one").unwrap();
+        fs::write(from.join("target/built"), "").unwrap();
+        mirror(&from, &to).unwrap();
+        let written = fs::metadata(to.join("inner/file")).unwrap().modified().unwrap();
+        fs::write(to.join("inner/old"), "").unwrap();
+        mirror(&from, &to).unwrap();
+        assert_eq!(fs::metadata(to.join("inner/file")).unwrap().modified().unwrap(), written);
+        assert!(!to.join("inner/old").exists() && !to.join("target").exists());
+        fs::write(from.join("inner/file"), "two").unwrap();
+        mirror(&from, &to).unwrap();
+        assert_eq!(fs::read_to_string(to.join("inner/file")).unwrap(), "two");
+    }
+}
