@@ -224,6 +224,11 @@ impl Buffers {
 }
 
 impl Pieces {
+    /// Returns the pieces of a request that has only one, for a queue without indirect descriptors.
+    pub(crate) fn one(piece: Piece, is_written: bool) -> Self {
+        Self { list: not_empty(piece).into_iter().collect(), read: usize::from(!is_written), table: piece }
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.list.len()
     }

@@ -54,14 +54,18 @@
 //! An [`AnswerSlot`] is where the answer to a request arrives, and where its caller waits. The kernel adds the lock and
 //! the threads.
 //!
+//! # Frames
+//!
+//! A network device has queues of another kind: [`Frames`], each buffer of which holds one frame.
+//!
 //! # A device in software
 //!
 //! The module [`software`] is the device's half, for a disk in memory. If its requests come at the same times in two
 //! runs, its answers come at the same times, too.
 //!
 //! No function of this crate blocks, except that [`AnswerSlot::wait_for_answer`] waits by a function of its caller.
-//! Only [`Device::open`] and [`SoftwareDevice::new`](software::SoftwareDevice::new) use the heap, and only the former
-//! calls [`Hal::dma_alloc`]. A reset uses the memory of the queues again.
+//! Only [`Device::open`], [`SoftwareDevice::new`](software::SoftwareDevice::new) and the functions that make [`Frames`]
+//! use the heap, and the first and the last call [`Hal::dma_alloc`]. A reset uses the memory of the queues again.
 //!
 //! [`Hal::dma_alloc`]: virtio_drivers::Hal::dma_alloc
 
@@ -74,6 +78,7 @@ extern crate alloc;
 
 mod buffer;
 mod device;
+mod frames;
 mod protocol;
 mod queue;
 mod ring;
@@ -87,6 +92,8 @@ extern crate self as kernel_virtio_block;
 #[expect(dead_code, reason = "the other tests use the rest")]
 #[path = "../tests/device/fake.rs"]
 mod fake;
+#[cfg(test)]
+mod frames_fuzz;
 #[cfg(test)]
 mod fuzz;
 #[cfg(test)]
@@ -114,6 +121,7 @@ use races::before_shared_read;
 
 pub use buffer::{BUFFER_BYTES, BUFFER_PAGES, Buffers, MAX_REQUEST_BUFFERS, MAX_REQUEST_BYTES};
 pub use device::{Device, MAX_QUEUES, OpenError, reset};
+pub use frames::{FRAME_BYTES, Frames};
 pub use protocol::{Failure, Properties, Request, SECTOR_SIZE};
 pub use queue::{Completion, Queue, Refused};
 pub use slot::{AnswerSlot, Mail};

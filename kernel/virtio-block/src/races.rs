@@ -27,7 +27,7 @@ pub(crate) fn before_shared_read(address: *const u8, bytes: usize) {
     RANDOM.with_borrow_mut(|random| {
         let Some((random, one_of)) = random else { return };
         let memory = Memory::shared(address.addr() as u64, bytes).expect("the driver reads only shared memory");
-        if random.u32(..*one_of) == 0 {
+        if bytes != 0 && random.u32(..*one_of) == 0 {
             // SAFETY: the byte is in the memory that the driver is about to read. This memory is allocated.
             let byte = unsafe { memory.add(random.usize(..bytes)) };
             // Most values are small, because the tokens of the requests in flight are usually small numbers.

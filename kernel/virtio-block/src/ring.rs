@@ -29,7 +29,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::mem::offset_of;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU16, Ordering};
+use core::sync::atomic::{AtomicU16, Ordering, fence};
 
 use virtio_drivers::transport::Transport;
 use virtio_drivers::{BufferDirection, Hal, PAGE_SIZE, PhysAddr};
@@ -52,6 +52,8 @@ const BUFFER_ENTRIES: usize = 2;
 pub(crate) const NEXT: u16 = 1;
 /// The flag of a descriptor whose memory the device writes.
 pub(crate) const WRITABLE: u16 = 2;
+/// The flag of the available ring which says that the device need not interrupt.
+const NO_INTERRUPT: u16 = 1;
 /// The flag of a descriptor whose memory is a table of descriptors.
 pub(crate) const TABLE: u16 = 4;
 
@@ -233,6 +235,18 @@ impl<H: Hal> Ring<H> {
     /// Returns the number of entries.
     pub(crate) fn entries(&self) -> usize {
         self.next.len()
+    }
+
+    /// Sets whether the device interrupts when it has completed a request. After turning interrupts on, the caller must
+    /// check for completed requests, because the device may have completed one just before.
+    pub(crate) fn set_interrupts(&self, are_on: bool) {
+        let flags = if are_on { 0 } else { NO_INTERRUPT };
+        let at = self.memory.at::<u16>(available_offset(self.entries()));
+        // SAFETY: the memory is valid and aligned, and there are no references to it.
+        unsafe { at.write_volatile(flags) };
+        // Ordering: SeqCst; partner: the device, which stores its index before it reads the flags (virtio 1.2,
+        // 2.7.7.2).
+        fence(Ordering::SeqCst);
     }
 
     /// Returns the largest number of buffers for whose requests there is always room.

@@ -245,9 +245,22 @@ impl Fake {
 
     /// Reports the request `token` as completed, whether or not this request is in flight.
     pub(crate) fn complete_wrongly(&self, queue: usize, token: u32) {
+        self.complete(queue, token, 1);
+    }
+
+    /// Reports the request `token` as completed, with this number of written bytes.
+    pub(crate) fn complete(&self, queue: usize, token: u32, written: u32) {
         if let Some(queue) = &mut self.0.borrow_mut().queues[queue] {
-            queue.complete(token, 1);
+            queue.complete(token, written);
         }
+    }
+
+    /// Takes the next request from a queue, as a device of another kind than a disk does. Returns its token, and its
+    /// memory: what the device may read, and then what it may write.
+    pub(crate) fn take(&self, queue: usize) -> Option<(u16, [Chain; 2])> {
+        let queue = self.0.borrow_mut().queues[queue].as_mut().and_then(|queue| Some((*queue, queue.take()?)));
+        let (queue, token) = queue?;
+        Some((token, queue.pieces(token)?))
     }
 
     /// Takes the next request from a queue, and never completes it.
