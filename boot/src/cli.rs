@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use boot::Error;
 use boot::build::{Options, Profile, Target};
 use boot::program::{DEFAULT, is_program};
-use boot::qemu::{Accelerator, Access, Configuration, Disk, Firmware, shell_quoted};
+use boot::qemu::{Accelerator, Access, Configuration, Disk, Firmware, Net, Port, shell_quoted};
 use boot::{recording, top};
 use clap::{ArgAction, ArgGroup, CommandFactory as _, Parser};
 
@@ -37,6 +37,7 @@ Examples:
   cargo run -- --smp 2 tour          the same on 2
   cargo run -- --disk notes.txt sha256
   cargo run -- --disk ext4.img ls -l /
+  cargo run -- --port 7007:7 echo    a server to which the host connects
   cargo run -- --firmware uefi tour  the same on UEFI (needs ./setup --images)
   cargo run -- --firmware bios --image stick.img tour
   cargo run -- --icount --record-input typed ../my-crate
@@ -72,6 +73,14 @@ pub(crate) struct Cli {
     /// Let the machine write to its disks. This changes the files, except with --icount
     #[arg(long, requires = "disk")]
     disk_rw: bool,
+
+    /// The network of the machine: none, or one behind QEMU, which needs no rights. With it, runs differ
+    #[arg(long, value_name = "NET", default_value_t, value_enum, conflicts_with = "icount")]
+    net: Net,
+
+    /// Let the host connect to a port of the machine, as 127.0.0.1:HOST. Implies --net user (repeatable)
+    #[arg(long, value_name = "HOST:GUEST", value_parser = values::port, conflicts_with = "icount")]
+    port: Vec<Port>,
 
     /// Count instructions instead of time, so that all runs are equal. Loads disks into memory, and leaves the files
     /// unchanged. Implies --release, except with --debug
@@ -307,6 +316,8 @@ impl Cli {
                 cpus: self.smp,
                 memory: self.memory,
                 disks,
+                net: if self.port.is_empty() { self.net } else { Net::User },
+                ports: self.port,
                 icount: self.icount,
                 firmware: self.firmware,
                 accelerator: self.accel,

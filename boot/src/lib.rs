@@ -42,6 +42,7 @@ pub mod memory;
 pub mod memory_disk;
 mod memory_file;
 mod monitor;
+mod net;
 pub mod new;
 mod paths;
 pub mod process;

@@ -11,6 +11,8 @@ use boot_protocol::status;
 
 use crate::Error;
 pub use crate::disk::{Access, Disk};
+use crate::net;
+pub use crate::net::{Net, Port};
 
 /// The name of the QEMU program.
 pub const QEMU: &str = "qemu-system-x86_64";
@@ -120,6 +122,10 @@ pub struct Configuration {
     pub memory: u32,
     /// The disks, in the order in which the machine finds them.
     pub disks: Vec<Disk>,
+    /// The network of the machine.
+    pub net: Net,
+    /// Ports of the machine that the host can connect to.
+    pub ports: Vec<Port>,
     /// Whether QEMU counts instructions instead of time, so that all runs are equal.
     pub icount: bool,
     /// What starts the program.
@@ -142,6 +148,8 @@ impl Default for Configuration {
             cpus: 8,
             memory: 1024,
             disks: Vec::new(),
+            net: Net::default(),
+            ports: Vec::new(),
             icount: false,
             firmware: Firmware::default(),
             accelerator: Accelerator::default(),
@@ -200,6 +208,9 @@ impl Configuration {
     ///
     /// [`Error::Usage`] if instructions are to be counted by an accelerator that cannot count them.
     pub fn machine_arguments(&self) -> Result<Vec<OsString>, Error> {
+        if self.icount && self.net != Net::None {
+            return Err(Error::Usage("--icount makes all runs equal: use it without a network".into()));
+        }
         let mut words: Vec<OsString> = Vec::new();
         let mut add = |text: &str| words.extend(text.split(' ').map(OsString::from));
         // The machine has no default devices, no window and no network. Apart from the chipset, it has only the devices
@@ -246,6 +257,9 @@ impl Configuration {
             words.push("-device".into());
             words.push(format!("virtio-blk-pci,drive=d{index},disable-legacy=on").into());
         }
+        if self.net == Net::User {
+            words.extend(net::arguments(&self.ports));
+        }
         words.extend(self.qemu_arguments.iter().cloned());
         Ok(words)
     }
@@ -280,13 +294,22 @@ impl Configuration {
         /// The slots of QEMU's chipset `q35`, without the two that the chipset itself has.
         const SLOTS: usize = 30;
         let has_screen = self.firmware != Firmware::Pvh;
-        let devices = [self.has_virtio_console(), self.has_entropy_device(), has_screen];
+        let devices = [self.has_virtio_console(), self.has_entropy_device(), has_screen, self.net != Net::None];
         let others = memories + devices.into_iter().filter(|&is_there| is_there).count();
         let (disks, room) = (self.disks.len(), SLOTS - others);
         if disks > room {
             return Err(Error::Usage(format!("--disk: the machine has room for {room} disks, and not for {disks}")));
         }
         Ok(())
+    }
+
+    /// Checks that the ports of the host are free. QEMU's own message would not say why it cannot use a port.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] if a port is in use, or may not be used.
+    pub fn check_ports(&self) -> Result<(), Error> {
+        net::check_ports(&self.ports)
     }
 
     /// Returns the kernel's command line, with `arguments` for the program.

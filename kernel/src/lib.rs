@@ -47,7 +47,7 @@
 //! | [`mod@select`], [`chan`], [`cancel`], [`time`] | types that belong to the scheduler: cases of selects, errors, points in time |
 //! | [`gmp_sched`] | the crate of the scheduler itself |
 //! | [`embedded_io`] | the traits of a [`DiskCursor`](disk::DiskCursor), which is a disk with a position |
-//! | [`console`], [`disk`], [`pit`], [`clock`] | `println!` and input, disks, a device that is polled, time |
+//! | [`console`], [`disk`], [`net`], [`pit`], [`clock`] | `println!` and input, disks, the network, a device that is polled, time |
 //! | [`random()`], [`fill_random`] | random numbers |
 //! | [`cpus`], [`percpu`], [`sync`] | the CPUs that are up, preemption, locks that do not block |
 //! | [`mm`], [`watchdog`] | how much memory is in use; CPUs that have interrupts or preemption off for too long |
@@ -59,7 +59,7 @@
 //! | `boot` | boot protocols, order of the start, start of the other CPUs, the kernel's options |
 //! | `program` | what a program gets from the kernel; `internals`: what only the guest tests need |
 //! | `traps` | interrupts and exceptions: how they enter Rust, and what each of them does |
-//! | `drivers` | console, `screen`, disk, `pit`, `self_interrupt`, `random`: random numbers, `pci`, `virtio`, `shared_memory` |
+//! | `drivers` | console, `screen`, disk, `net`, `pit`, `self_interrupt`, `random`: random numbers, `pci`, `virtio`, `shared_memory` |
 //! | `diagnostics` | `panic`, `isolation`, `inspection`, `snapshot`, `backtrace`: reports of panics and exceptions, and of the state of every CPU; `schedtrace`: prints the scheduler's state periodically |
 //! | `sched` | `platform`: the scheduler's platform; `kthread`: kernel threads; `blocking`: blocking in a driver; `idle`: what an idle CPU does; `storm`: preemptions every few microseconds, for tests |
 //! | `arch` | the processor: segments and interrupt stacks, interrupt controllers, clocks; `acpi`: reads the tables of the firmware |
@@ -102,7 +102,7 @@ pub use {
     cpu::{cpus, percpu, sync},
     diagnostics::watchdog,
     drivers::{
-        console, disk, pit,
+        console, disk, net, pit,
         random::{fill_random, fill_random_until, random, random_until},
     },
     program::{args, exit},
@@ -128,7 +128,7 @@ mod host;
 
 #[cfg(not(gmp_machine))]
 pub use host::{
-    clock, console, cpus, disk, mm, percpu, pit, platform, program,
+    clock, console, cpus, disk, mm, net, percpu, pit, platform, program,
     program::{args, exit},
     random::{fill_random, fill_random_until, random, random_until},
     sync, watchdog,

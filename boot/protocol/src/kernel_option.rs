@@ -4,6 +4,7 @@
 //! The table has no keys that begin with [`PROGRAM_PREFIX`], because such keys belong to the program.
 
 use core::fmt;
+use core::net::Ipv4Addr;
 use core::ops::RangeInclusive;
 
 use crate::command_line::{DISK, DiskOption};
@@ -25,6 +26,19 @@ pub const STDERR_TERMINAL: &str = "terminal";
 /// The key of the option whose value is the seed of all random numbers.
 pub const SEED: &str = "seed";
 
+/// The key of the option whose value is the address of the machine in its network.
+pub const IP: &str = "ip";
+/// The key of the option whose value is the address of the computer that passes packets on to other networks.
+pub const GATEWAY: &str = "gateway";
+
+/// Reads the value of the option [`IP`], such as `10.0.2.15/24`: an address, and how many of its bits are those of the
+/// network. Returns `None` if the text is not such a value.
+#[must_use]
+pub fn network(text: &str) -> Option<(Ipv4Addr, u8)> {
+    let (address, prefix) = text.split_once('/')?;
+    Some((address.parse().ok()?, prefix.parse().ok().filter(|&prefix| prefix <= 32)?))
+}
+
 /// An option of the kernel.
 #[derive(Debug, PartialEq, Eq)]
 pub struct KernelOption {
@@ -45,6 +59,10 @@ pub enum Value {
     Disk,
     /// A [`DiskFault`].
     DiskFault,
+    /// An IPv4 address.
+    Address,
+    /// An IPv4 address and a number of bits: see [`network`].
+    Network,
 }
 
 /// All options of the kernel.
@@ -81,6 +99,8 @@ pub const OPTIONS: &[KernelOption] = &[
     KernelOption { key: "disk_seed", value: Value::Number(0..=u64::MAX) },
     KernelOption { key: "disk_fault", value: Value::DiskFault },
     KernelOption { key: "disk_timeout_s", value: Value::Number(1..=1_000_000) },
+    KernelOption { key: IP, value: Value::Network },
+    KernelOption { key: GATEWAY, value: Value::Address },
 ];
 
 impl Value {
@@ -90,6 +110,8 @@ impl Value {
             Self::Word(words) => words.contains(&text),
             Self::Disk => DiskOption::parse(text).is_some(),
             Self::DiskFault => DiskFault::parse(text).is_some(),
+            Self::Address => text.parse::<Ipv4Addr>().is_ok(),
+            Self::Network => network(text).is_some(),
         }
     }
 }
@@ -104,6 +126,8 @@ impl fmt::Display for Value {
             }
             Self::Disk => formatter.write_str("NAME:BYTES"),
             Self::DiskFault => formatter.write_str(DiskFault::EXPECTED),
+            Self::Address => formatter.write_str("an address such as 10.0.2.2"),
+            Self::Network => formatter.write_str("an address and a number of bits, such as 10.0.2.15/24"),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use boot::qemu::Port;
 use boot_protocol::kernel_option;
 
 /// Reads a time with a unit, as the timeline shows it. Fractions of a nanosecond are an error.
@@ -25,6 +26,13 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
         Ok(duration) if !duration.is_zero() => Ok(duration),
         _ => Err("not a time to wait for".to_owned()),
     }
+}
+
+/// Reads a port of the host and one of the machine.
+pub(super) fn port(text: &str) -> Result<Port, String> {
+    let number = |text: &str| text.parse().ok().filter(|&port| port != 0);
+    let both = text.split_once(':').and_then(|(host, guest)| Some(Port { host: number(host)?, guest: number(guest)? }));
+    both.ok_or_else(|| "not two ports from 1 to 65535, such as 8080:80".to_owned())
 }
 
 /// Accepts the options that the kernel accepts.

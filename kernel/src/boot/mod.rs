@@ -19,7 +19,7 @@ use crate::arch::acpi;
 use crate::arch::x86_64::{apic, cpu, cpuid, gdt, interrupts, ioapic, timer};
 use crate::cpu::{cpus, local};
 use crate::diagnostics::{inspection, isolation, panic, watchdog};
-use crate::drivers::{console, disk, random, screen};
+use crate::drivers::{console, disk, net, random, screen};
 use crate::mm::stack::{self, Stack};
 use crate::mm::{self, FormerUse, PAGE_SIZE, emulated_tlb, frame};
 use crate::program::{self, args, exit};
@@ -83,6 +83,7 @@ fn start(boot_info: &'static mut BootInfo, command_line: &'static str, former_us
 /// | `console::serve` | the serial port's interrupt, or a timer, writes the console's ring to the port; input is read |
 /// | `random::init` | the source of random numbers is chosen |
 /// | `disk::init` | disks can be used by Gs |
+/// | `net::init` | the network can be used by Gs |
 /// | `watchdog::init` | a CPU that waits for a lock with interrupts off checks the other CPUs meanwhile |
 /// | `panic::init` | a panic in the source of the program is a fault of the program, also with preemption off |
 /// | `isolation::init` | it is decided whether a panic ends one G or the program |
@@ -109,6 +110,7 @@ extern "C" fn start_devices() -> ! {
     console::serve(options::console_service(), || inspection::write("the console"));
     random::init(options::seed());
     disk::init(args::options(DISK), options::disk_timeout(), options::disk_model());
+    net::init(options::net_configuration());
     watchdog::init();
     panic::init(program::source_prefix());
     isolation::init(options::panic());

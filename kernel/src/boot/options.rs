@@ -5,10 +5,11 @@ use core::fmt::Display;
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
-use boot_protocol::kernel_option::{self, STDERR, STDERR_TERMINAL};
+use boot_protocol::kernel_option::{self, GATEWAY, IP, STDERR, STDERR_TERMINAL};
 use boot_protocol::memory_disk::DiskFault;
 use boot_protocol::observed_memory::Purpose;
 use gmp_sched::schedtrace::Schedtrace;
+use kernel_net::Configuration;
 
 use crate::cpu::cpus;
 use crate::diagnostics::{publish, schedtrace};
@@ -87,6 +88,13 @@ pub(super) fn disk_model() -> Model {
         seed: number("disk_seed").or_else(seed).unwrap_or(0),
         fault: args::option("disk_fault").and_then(DiskFault::parse),
     }
+}
+
+/// Returns the addresses of the computer, according to the options `ip` and `gateway`.
+pub(super) fn net_configuration() -> Configuration {
+    let address = args::option(IP).and_then(kernel_option::network);
+    let gateway = args::option(GATEWAY).and_then(|text| text.parse().ok());
+    Configuration { address, gateway, seed: 0 }
 }
 
 /// Returns the value of the option `timer`, which says which mode of the local APIC's timer is used.

@@ -7,6 +7,7 @@ pub(crate) mod debug_exit;
 pub mod disk;
 mod disk_cursor;
 mod disk_error;
+pub mod net;
 #[expect(unsafe_code, reason = "reads and writes registers of devices")]
 pub(crate) mod pci;
 pub mod pit;

@@ -19,6 +19,7 @@ pub mod disk;
 #[path = "../cpu/id.rs"]
 mod id;
 pub mod mm;
+pub mod net;
 mod note;
 mod panic;
 pub mod percpu;

@@ -90,7 +90,7 @@ pub(crate) fn open(cpu: CpuId, handler: fn(usize)) -> Result<OutputPort, OpenErr
 
 /// Negotiates the features, sets up the queues, and opens the port.
 fn set_up(transport: &mut MessageTransport) -> Result<OutputPort, OpenError> {
-    let status = setup::negotiate(transport, FEATURES)?;
+    let (status, _) = setup::negotiate(transport, FEATURES, 0)?;
     let events = Mailbox::new(transport, CONTROL_IN)?;
     let control = Lane::new(transport, CONTROL_OUT, 1)?;
     let output = Lane::new(transport, OUTPUT, OUTPUT_PAGES)?;

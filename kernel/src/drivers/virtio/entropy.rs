@@ -44,7 +44,7 @@ pub(crate) fn open(cpu: CpuId, handler: fn(usize)) -> Result<EntropyDevice, Setu
 
 /// Negotiates the features and sets up the queue.
 fn set_up(transport: &mut MessageTransport) -> Result<Lane, SetupError> {
-    let status = setup::negotiate(transport, FEATURES)?;
+    let (status, _) = setup::negotiate(transport, FEATURES, 0)?;
     let lane = Lane::receiving(transport, QUEUE)?;
     transport.set_status(status | DeviceStatus::DRIVER_OK);
     Ok(lane)

@@ -1,5 +1,5 @@
-//! Virtio devices on the PCI bus (Virtual I/O Device 1.2): disks, the console and the entropy device. This module also
-//! contains disks in memory, which are virtio devices in software.
+//! Virtio devices on the PCI bus (Virtual I/O Device 1.2): disks, the console, the entropy device and the network
+//! device. This module also contains disks in memory, which are virtio devices in software.
 //!
 //! | module | what |
 //! |---|---|
@@ -10,7 +10,8 @@
 //! | [`memory_disk`] | disks in memory, which answer at times that are the same in every run |
 //! | [`console`] | the console device: a port for output |
 //! | [`entropy`] | the entropy device: random numbers |
-//! | `queue`, `setup` | the queues of the console and of the entropy device, and what their set-up has in common |
+//! | [`net`] | the network device: frames |
+//! | `queue`, `setup` | the queues of the console and of the entropy device; what the set-up of these two and of the network device has in common |
 //! | `transport` | interrupts and notifications, which the crate virtio-drivers does not handle |
 //! | `hal` | the DMA pool and mapped registers, for virtio-drivers |
 //! | crate `kernel-virtio-block` | the protocol, without interrupts, locks and waiting; tested on the host |
@@ -131,6 +132,7 @@ pub(crate) mod device;
 pub(crate) mod entropy;
 mod hal;
 pub(crate) mod memory_disk;
+pub(crate) mod net;
 mod queue;
 mod request_queue;
 mod sectors;

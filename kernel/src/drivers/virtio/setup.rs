@@ -1,4 +1,4 @@
-//! The part of the set-up that the console and the entropy device have in common: from the PCI bus to the point at
+//! The part of the set-up that the console, the entropy device and the network device have in common: from the PCI bus to the point at
 //! which the driver sets up its queues (virtio 1.2, 3.1.1).
 
 use virtio_drivers::transport::{DeviceStatus, DeviceType, Transport as _};
@@ -28,12 +28,17 @@ pub(super) fn find(
     transport::open(&device, messages)
 }
 
-/// Resets the device and agrees with it on `features`. Returns the status of the device. When the device has its
-/// queues, the driver adds `DRIVER_OK` to this status.
+/// Resets the device and agrees with it on features: those that the driver needs, and those of `optional` that the
+/// device offers. Returns the status of the device, and the features. When the device has its queues, the driver adds
+/// `DRIVER_OK` to this status.
 ///
 /// # Errors
-/// If the device does not confirm the reset, lacks one of the features, or refuses them.
-pub(super) fn negotiate(transport: &mut MessageTransport, features: u64) -> Result<DeviceStatus, SetupError> {
+/// If the device does not confirm the reset, lacks one of the needed features, or refuses the features.
+pub(super) fn negotiate(
+    transport: &mut MessageTransport,
+    needed: u64,
+    optional: u64,
+) -> Result<(DeviceStatus, u64), SetupError> {
     if !kernel_virtio_block::reset(transport) {
         return Err(SetupError::Refused);
     }
@@ -42,12 +47,13 @@ pub(super) fn negotiate(transport: &mut MessageTransport, features: u64) -> Resu
         status |= step;
         transport.set_status(status);
     }
-    if transport.read_device_features() & features != features {
+    let features = transport.read_device_features() & (needed | optional);
+    if features & needed != needed {
         return Err(SetupError::Refused);
     }
     transport.write_driver_features(features);
     status |= DeviceStatus::FEATURES_OK;
     transport.set_status(status);
     let is_agreed = transport.get_status().contains(DeviceStatus::FEATURES_OK);
-    is_agreed.then_some(status).ok_or(SetupError::Refused)
+    is_agreed.then_some((status, features)).ok_or(SetupError::Refused)
 }

@@ -1,0 +1,100 @@
+//! What programs do with the state of a stack: listeners, new connections, and the end of both.
+
+use alloc::collections::VecDeque;
+use core::net::Ipv4Addr;
+
+use gmp_sched::platform::{OutOfResources, Platform};
+use gmp_sched::time::Instant;
+use smoltcp::socket::tcp::State as TcpState;
+
+use crate::connections::{Connection, Key, Owner, Waits};
+use crate::error::NetError;
+use crate::state::{BACKLOG, Listener, Place, State};
+
+/// The ports that are chosen for connections, and for listeners without a fixed port.
+const FIRST_FREE_PORT: u16 = 49_152;
+const FREE_PORTS: u16 = 1 << 14;
+
+impl<Plat: Platform> State<Plat> {
+    /// Makes a listener. Returns its index, its port, and the wait queues: `accept` waits in `readable`.
+    pub(crate) fn listen(&mut self, port: u16) -> Result<(usize, u16, &'static Waits<Plat>), NetError> {
+        let listeners = || self.listeners.iter().filter_map(|place| place.listener.as_ref());
+        let is_free = |port| !listeners().any(|listener| listener.port == port);
+        let port = match port {
+            0 => (FIRST_FREE_PORT..=u16::MAX).find(|&port| is_free(port)).ok_or(NetError::AddrInUse)?,
+            _ if is_free(port) => port,
+            _ => return Err(NetError::AddrInUse),
+        };
+        let mut ready = VecDeque::new();
+        ready.try_reserve_exact(BACKLOG).map_err(|_| OutOfResources)?;
+        let unused = self.listeners.iter().position(|place| place.listener.is_none());
+        let index = unused.unwrap_or(self.listeners.len());
+        if unused.is_none() {
+            self.listeners.try_reserve(1).map_err(|_| OutOfResources)?;
+            self.listeners.push(Place { listener: None, waits: Waits::allocate()? });
+        }
+        self.listeners[index].listener = Some(Listener { port, half_open: 0, ready });
+        Ok((index, port, self.listeners[index].waits))
+    }
+
+    /// Takes the next connection that waits for `accept`. It belongs to the caller from now on.
+    pub(crate) fn accept(&mut self, listener: usize) -> Option<usize> {
+        let index = self.listeners[listener].listener.as_mut()?.ready.pop_front()?;
+        self.connections.get(index)?.owner = Owner::Stream;
+        Some(index)
+    }
+
+    /// Ends a listener. Its connections that no program has accepted are reset.
+    pub(crate) fn unlisten(&mut self, index: usize, now: Instant) {
+        self.listeners[index].listener = None;
+        for connection in self.connections.indices() {
+            let owner = self.connections.get(connection).map(|connection| connection.owner);
+            if matches!(owner, Some(Owner::HalfOpen(of) | Owner::Queued(of)) if of == index) {
+                self.release(connection, now);
+            }
+        }
+    }
+
+    pub(crate) fn connection(&mut self, index: usize) -> Option<&mut Connection> {
+        self.connections.get(index)
+    }
+
+    pub(crate) fn waits(&self, index: usize) -> &'static Waits<Plat> {
+        self.connections.waits(index)
+    }
+
+    /// Begins a connection to a peer. Returns its index.
+    pub(crate) fn connect(&mut self, peer: Ipv4Addr, peer_port: u16, now: Instant) -> Result<usize, NetError> {
+        if peer.is_unspecified() || peer_port == 0 {
+            return Err(NetError::AddrNotAvailable);
+        }
+        let key = |port| Key { peer, peer_port, port };
+        let ports = (0..FREE_PORTS).map(|step| FIRST_FREE_PORT + self.last_port.wrapping_add(step) % FREE_PORTS);
+        let free = ports.map(|port| (port, self.connections.find(key(port)))).find(|(_, taken)| taken.is_none());
+        let (port, _) = free.ok_or(NetError::AddrInUse)?;
+        self.last_port = port - FIRST_FREE_PORT + 1;
+        let index = self.connections.add(key(port), Owner::Stream)?;
+        let Some(connection) = self.connections.get(index) else { return Err(NetError::Other) };
+        if connection.socket().connect(self.interface.context(), (peer, peer_port), port).is_err() {
+            self.connections.remove(index);
+            return Err(NetError::AddrNotAvailable);
+        }
+        self.settle(index, now);
+        Ok(index)
+    }
+
+    /// Ends the use of a connection by the program. What was written is still sent. If the program has not read all
+    /// data, or has never got the connection, the peer gets a reset.
+    pub(crate) fn release(&mut self, index: usize, now: Instant) {
+        let Some(connection) = self.connections.get(index) else { return };
+        let was_used = connection.owner == Owner::Stream;
+        connection.owner = Owner::Closing;
+        let socket = connection.socket();
+        if was_used && !socket.can_recv() && socket.state() != TcpState::SynSent {
+            socket.close();
+        } else {
+            socket.abort();
+        }
+        self.settle(index, now);
+    }
+}

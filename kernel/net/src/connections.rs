@@ -1,0 +1,171 @@
+//! The table of connections.
+
+use alloc::vec::Vec;
+use core::net::Ipv4Addr;
+
+use foldhash::fast::FixedState;
+use gmp_sched::platform::{OutOfResources, Platform};
+use gmp_sched::sync::Condvar;
+use gmp_sched::time::Instant;
+use hashbrown::HashMap;
+use smoltcp::iface::{SocketHandle, SocketSet, SocketStorage};
+use smoltcp::socket::tcp::{Socket, SocketBuffer};
+
+/// The buffers of a connection, for data that was received and for data to send.
+const BUFFER_BYTES: usize = 16 * 1024;
+
+/// What distinguishes the connections of this computer, which has one address.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Key {
+    pub(crate) peer: Ipv4Addr,
+    pub(crate) peer_port: u16,
+    pub(crate) port: u16,
+}
+
+/// To whom a connection belongs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Owner {
+    /// To the listener with this index. The peer has not confirmed the connection yet.
+    HalfOpen(usize),
+    /// To the listener with this index, in its queue for `accept`.
+    Queued(usize),
+    /// To a stream of the program.
+    Stream,
+    /// To no one: the program has dropped its stream, and the rest of the data is being sent.
+    Closing,
+}
+
+/// A connection.
+pub(crate) struct Connection {
+    pub(crate) key: Key,
+    pub(crate) owner: Owner,
+    /// The socket is alone in its set: see the documentation of the crate.
+    pub(crate) sockets: SocketSet<'static>,
+    handle: SocketHandle,
+    /// When the connection needs attention.
+    pub(crate) due: Instant,
+    /// Whether the program has shut down the half for reading, and that for writing.
+    pub(crate) is_shut: [bool; 2],
+}
+
+impl Connection {
+    fn new(key: Key, owner: Owner) -> Result<Self, OutOfResources> {
+        let mut storage = Vec::new();
+        // The set does not allocate memory when the socket is added.
+        storage.try_reserve_exact(1).map_err(|_| OutOfResources)?;
+        storage.push(SocketStorage::EMPTY);
+        let mut sockets = SocketSet::new(storage);
+        let handle = sockets.add(Socket::new(buffer()?, buffer()?));
+        Ok(Self { key, owner, sockets, handle, due: Instant::NEVER, is_shut: [false; 2] })
+    }
+
+    pub(crate) fn socket(&mut self) -> &mut Socket<'static> {
+        self.sockets.get_mut(self.handle)
+    }
+}
+
+fn buffer() -> Result<SocketBuffer<'static>, OutOfResources> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(BUFFER_BYTES).map_err(|_| OutOfResources)?;
+    bytes.resize(BUFFER_BYTES, 0);
+    Ok(SocketBuffer::new(bytes))
+}
+
+/// The wait queues of a connection, which are used with the lock of the stack. Never freed, only used again.
+pub(crate) struct Waits<Plat: Platform> {
+    pub(crate) readable: Condvar<Plat>,
+    pub(crate) writable: Condvar<Plat>,
+}
+
+impl<Plat: Platform> Waits<Plat> {
+    /// Allocates wait queues. On stable Rust, safe code can allocate room for one value fallibly only as a vector.
+    pub(crate) fn allocate() -> Result<&'static Self, OutOfResources> {
+        let mut one = Vec::new();
+        one.try_reserve_exact(1).map_err(|_| OutOfResources)?;
+        one.push(Self { readable: Condvar::new(), writable: Condvar::new() });
+        Ok(&one.leak()[0])
+    }
+}
+
+struct Slot<Plat: Platform> {
+    waits: &'static Waits<Plat>,
+    connection: Option<Connection>,
+}
+
+/// The connections, each with an index and wait queues. The table keeps the memory of its largest size.
+pub(crate) struct Connections<Plat: Platform> {
+    slots: Vec<Slot<Plat>>,
+    free: Vec<usize>,
+    by_key: HashMap<Key, usize, FixedState>,
+}
+
+impl<Plat: Platform> Connections<Plat> {
+    pub(crate) fn new(seed: u64) -> Self {
+        let by_key = HashMap::with_hasher(FixedState::with_seed(seed));
+        Self { slots: Vec::new(), free: Vec::new(), by_key }
+    }
+
+    /// Returns the number of connections.
+    pub(crate) fn count(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Returns the index of the connection that gets the segments with this key.
+    pub(crate) fn find(&self, key: Key) -> Option<usize> {
+        self.by_key.get(&key).copied()
+    }
+
+    /// Adds a connection, and returns its index. No connection has the key.
+    pub(crate) fn add(&mut self, key: Key, owner: Owner) -> Result<usize, OutOfResources> {
+        let connection = Connection::new(key, owner)?;
+        self.by_key.try_reserve(1).map_err(|_| OutOfResources)?;
+        if self.free.is_empty() {
+            self.slots.try_reserve(1).map_err(|_| OutOfResources)?;
+            // Each slot may become free.
+            self.free.try_reserve(self.slots.len() + 1).map_err(|_| OutOfResources)?;
+            let waits = Waits::allocate()?;
+            self.free.push(self.slots.len());
+            self.slots.push(Slot { waits, connection: None });
+        }
+        let Some(index) = self.free.pop() else { return Err(OutOfResources) };
+        self.slots[index].connection = Some(connection);
+        self.by_key.insert(key, index);
+        Ok(index)
+    }
+
+    /// From now on, no segment goes to the connection, so that the peer can use the port for another one.
+    pub(crate) fn forget_key(&mut self, index: usize) {
+        if let Some(connection) = &self.slots[index].connection
+            && self.by_key.get(&connection.key) == Some(&index)
+        {
+            self.by_key.remove(&connection.key);
+        }
+    }
+
+    /// Removes a connection.
+    pub(crate) fn remove(&mut self, index: usize) {
+        self.forget_key(index);
+        if self.slots[index].connection.take().is_some() {
+            self.free.push(index);
+        }
+    }
+
+    pub(crate) fn get(&mut self, index: usize) -> Option<&mut Connection> {
+        self.slots.get_mut(index)?.connection.as_mut()
+    }
+
+    pub(crate) fn waits(&self, index: usize) -> &'static Waits<Plat> {
+        self.slots[index].waits
+    }
+
+    /// Returns the indices of all connections that were ever used at the same time.
+    pub(crate) fn indices(&self) -> core::ops::Range<usize> {
+        0..self.slots.len()
+    }
+
+    /// Returns when the first connection needs attention.
+    pub(crate) fn first_due(&self) -> Instant {
+        let all = self.slots.iter().filter_map(|slot| slot.connection.as_ref());
+        all.map(|connection| connection.due).min().unwrap_or(Instant::NEVER)
+    }
+}

@@ -1,0 +1,59 @@
+//! TCP/IP for Gs. A call that waits for the network blocks only its G.
+//!
+//! ```text
+//!   a G             accept, connect, read, write ──▶ the state, under one lock ◀── serve             the G that serves
+//!                        │  ▲                        ┌──────────────────────────┐     ▲ wake
+//!                   park │  │ ready                  │ connections, by addresses│     │
+//!                        ▼  │                        │ and ports; listeners     │   signal ◀── interrupt of the link
+//!                   wait queues of a connection      └──────────────────────────┘
+//!                                                          frames ▲ ▼
+//!                                                             the link
+//! ```
+//!
+//! The protocols are those of the crate `smoltcp`, which knows nothing of Gs. A [`Stack`] adds the rest:
+//!
+//! | module | what |
+//! |---|---|
+//! | `link` | what a device that passes frames offers |
+//! | `stack` | the lock, the G that serves the link, and its timer |
+//! | `state` | what the lock guards; which connection gets a frame; when a connection needs attention again |
+//! | `calls` | what programs do with the state: listeners, new connections, and the end of both |
+//! | `connections` | the table of connections; each has a set of sockets with one socket |
+//! | `packet` | one frame at a time, as a device of smoltcp |
+//! | `stream`, `listener` | what programs use |
+//! | `address`, `error` | addresses and errors, for programs on the host, too |
+//!
+//! # The cost of a frame does not depend on the number of connections
+//!
+//! smoltcp asks each socket of a set whether a frame is for it. So each connection has a set of its own, and the frame
+//! goes to the set that is found by its addresses and ports in a hash table. Frames for no connection go to a set
+//! without TCP sockets, which answers with a reset.
+//!
+//! # Who works
+//!
+//! The G that serves the link passes on the frames that have arrived, and does what is due at a certain time, such as
+//! a retransmission. It parks until the interrupt of the link, or until something is due: while nothing happens, no
+//! timer fires. A G that writes sends its segments itself.
+
+#![no_std]
+#![deny(unsafe_code)]
+
+extern crate alloc;
+
+mod address;
+mod calls;
+mod connections;
+mod error;
+mod link;
+mod listener;
+mod packet;
+mod stack;
+mod state;
+mod stream;
+
+pub use address::ToSocketAddr;
+pub use error::NetError;
+pub use link::{FRAME_BYTES, Link};
+pub use listener::{Incoming, TcpListener};
+pub use stack::{Configuration, Network, Stack, Usage};
+pub use stream::{Shutdown, TcpStream};

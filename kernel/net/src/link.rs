@@ -1,0 +1,30 @@
+//! What a device that passes frames offers.
+
+/// The largest frame: an Ethernet header and 1,500 bytes.
+pub const FRAME_BYTES: usize = 1514;
+
+/// A link that passes Ethernet frames. Its functions do not block. When frames have arrived, or when there is room for
+/// a frame after [`can_send`](Self::can_send) has returned false, the device calls
+/// [`Stack::announce`](crate::Stack::announce).
+pub trait Link: Send {
+    /// The address of the device.
+    fn mac(&self) -> [u8; 6];
+
+    /// Whether the link is connected, as far as the device knows.
+    fn is_up(&self) -> bool;
+
+    /// Whether the device has broken its protocol. It then neither receives nor sends any more.
+    fn is_broken(&self) -> bool;
+
+    /// Copies the next frame that has arrived into `frame`. Returns its length, or `None` if no frame has arrived.
+    fn receive(&mut self, frame: &mut [u8; FRAME_BYTES]) -> Option<usize>;
+
+    /// Whether there is room for a frame to send.
+    fn can_send(&mut self) -> bool;
+
+    /// Sends a frame of at most [`FRAME_BYTES`] bytes. Drops the frame if there is no room.
+    fn send(&mut self, frame: &[u8]);
+
+    /// Makes the device look at what was sent, and at the room that `receive` has made. The device may look earlier.
+    fn flush(&mut self);
+}

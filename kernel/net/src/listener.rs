@@ -1,0 +1,135 @@
+//! Listeners.
+
+use core::fmt;
+use core::net::{Ipv4Addr, SocketAddr};
+
+use gmp_sched::cancel::Limit;
+use gmp_sched::platform::Platform;
+use gmp_sched::time;
+
+use crate::address::ToSocketAddr;
+use crate::connections::Waits;
+use crate::error::NetError;
+use crate::stack::{Network, Stack};
+use crate::stream::TcpStream;
+
+/// A port on which peers can connect. The peers of up to 128 connections can be confirmed before the program accepts
+/// them. Dropping the listener resets those that it has not accepted.
+pub struct TcpListener<Plat: Platform> {
+    stack: &'static Stack<Plat>,
+    index: usize,
+    port: u16,
+    waits: &'static Waits<Plat>,
+}
+
+impl<Plat: Platform> fmt::Debug for TcpListener<Plat> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpListener").field("port", &self.port).finish()
+    }
+}
+
+impl<Plat: Network> TcpListener<Plat> {
+    /// Listens on a port. The address must be `0.0.0.0`, which stands for every address of this computer. The port 0
+    /// stands for a free one.
+    ///
+    /// # Errors
+    ///
+    /// If there is no network, the address is not valid, another listener has the port, or there is no memory.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn bind(address: impl ToSocketAddr) -> Result<Self, NetError> {
+        Self::bind_on(Plat::stack()?, address)
+    }
+}
+
+impl<Plat: Platform> TcpListener<Plat> {
+    /// Like [`bind`](Self::bind), on this stack.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`bind`](Self::bind).
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn bind_on(stack: &'static Stack<Plat>, address: impl ToSocketAddr) -> Result<Self, NetError> {
+        let address = address.to_socket_addr()?;
+        if !address.ip().is_unspecified() {
+            return Err(NetError::AddrNotAvailable);
+        }
+        stack.with(|state| {
+            let (index, port, waits) = state.listen(address.port())?;
+            Ok(Self { stack, index, port, waits })
+        })
+    }
+
+    /// Returns the address, which is `0.0.0.0`, and the port.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), self.port)
+    }
+
+    /// Returns the next connection, and the address of its peer. Blocks the calling G until a peer has connected.
+    ///
+    /// # Errors
+    ///
+    /// If the device is broken.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn accept(&self) -> Result<(TcpStream<Plat>, SocketAddr), NetError> {
+        self.accept_until(Limit::NONE)
+    }
+
+    /// Like [`accept`](Self::accept), but waits no longer than `limit`.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`accept`](Self::accept), and if the limit ends the wait.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn accept_until<'l>(
+        &self,
+        limit: impl Into<Limit<'l, Plat>>,
+    ) -> Result<(TcpStream<Plat>, SocketAddr), NetError> {
+        let index = self.stack.wait(limit.into(), &self.waits.readable, |state| state.accept(self.index).map(Ok))?;
+        let stream = TcpStream::new(self.stack, index);
+        let peer = stream.peer_addr();
+        Ok((stream, peer))
+    }
+
+    /// Returns an iterator over the connections, which never ends. A call of `next` returns errors, blocks and panics
+    /// like [`accept`](Self::accept).
+    #[must_use]
+    pub fn incoming(&self) -> Incoming<'_, Plat> {
+        Incoming(self)
+    }
+}
+
+impl<Plat: Platform> Drop for TcpListener<Plat> {
+    fn drop(&mut self) {
+        self.stack.with(|state| state.unlisten(self.index, time::now::<Plat>()));
+    }
+}
+
+/// An iterator over the connections of a listener: [`TcpListener::incoming`].
+#[derive(Debug)]
+pub struct Incoming<'a, Plat: Platform>(&'a TcpListener<Plat>);
+
+impl<Plat: Platform> Iterator for Incoming<'_, Plat> {
+    type Item = Result<TcpStream<Plat>, NetError>;
+
+    #[track_caller]
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.0.accept().map(|(stream, _)| stream))
+    }
+}

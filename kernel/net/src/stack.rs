@@ -1,0 +1,176 @@
+//! A stack: its lock, and the G that serves its link.
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::net::Ipv4Addr;
+
+use gmp_sched::cancel::Limit;
+use gmp_sched::device_signals::Signal;
+use gmp_sched::platform::{OutOfResources, Platform};
+use gmp_sched::sync::{LimitedCondvar as _, LimitedMutex as _, Mutex, MutexGuard};
+use gmp_sched::time;
+
+use crate::error::NetError;
+use crate::link::Link;
+use crate::state::State;
+
+/// The number of frames after which the G that serves the link lets other Gs use the stack.
+const BATCH: usize = 32;
+
+/// The addresses of a computer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Configuration {
+    /// The address of the computer, and how many of its bits are those of the network. Without it, DHCP is used.
+    pub address: Option<(Ipv4Addr, u8)>,
+    /// The computer that passes packets on to other networks.
+    pub gateway: Option<Ipv4Addr>,
+    /// Random: determines the sequence numbers and ports of connections.
+    pub seed: u64,
+}
+
+/// How many objects of a stack are in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Usage {
+    /// Connections: those of streams, those that wait for `accept`, half-open ones, and those whose rest is being sent.
+    pub connections: usize,
+    /// Connections that the peer has not confirmed.
+    pub half_open: usize,
+    /// Listeners.
+    pub listeners: usize,
+}
+
+/// A platform whose programs have one network, so that they need not name the stack.
+pub trait Network: Platform {
+    /// Returns the stack of the calling program. The first call may set it up.
+    ///
+    /// # Errors
+    ///
+    /// [`NetError::NoNetwork`] if the computer has no network device, and other errors if the device cannot be used.
+    fn stack() -> Result<&'static Stack<Self>, NetError>;
+}
+
+/// The protocols over one link.
+pub struct Stack<Plat: Platform> {
+    state: Mutex<State<Plat>, Plat>,
+    /// Wakes the G that serves the link.
+    wake: Signal<Plat>,
+}
+
+impl<Plat: Platform> fmt::Debug for Stack<Plat> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stack").finish_non_exhaustive()
+    }
+}
+
+impl<Plat: Platform> Stack<Plat> {
+    /// Makes a stack. A G must call [`serve`](Self::serve).
+    ///
+    /// # Errors
+    ///
+    /// There is no memory.
+    pub fn new(link: Box<dyn Link>, configuration: &Configuration) -> Result<Self, OutOfResources> {
+        let state = State::new(link, configuration, time::now::<Plat>())?;
+        Ok(Self { state: Mutex::new(state), wake: Signal::new() })
+    }
+
+    /// Wakes the G that serves the link. Called by the interrupt of the link. Callable from everywhere.
+    pub fn announce(&'static self) {
+        self.wake.raise();
+    }
+
+    /// Serves the link, for ever. Called by one G.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or another G serves the link.
+    pub fn serve(&'static self) -> ! {
+        loop {
+            let mut state = self.state.lock();
+            let now = time::now::<Plat>();
+            let has_more = state.receive(BATCH, now);
+            state.run_timers(now);
+            let until = state.sleep();
+            drop(state);
+            if has_more {
+                gmp_sched::yield_now::yield_now::<Plat>();
+            } else {
+                self.wake.wait_until(until);
+            }
+        }
+    }
+
+    /// Returns the address of the computer, or `None` if DHCP has not found it yet.
+    pub fn address(&self) -> Option<Ipv4Addr> {
+        self.state.lock().address()
+    }
+
+    /// Whether the link is connected, as far as the device knows.
+    pub fn is_link_up(&self) -> bool {
+        self.state.lock().is_link_up()
+    }
+
+    /// Returns how many connections and listeners there are.
+    pub fn usage(&self) -> Usage {
+        self.state.lock().usage()
+    }
+
+    /// Waits until the computer has an address, and returns it.
+    ///
+    /// # Errors
+    ///
+    /// If the limit ends the wait, or the device is broken.
+    pub fn wait_for_address<'l>(&self, limit: impl Into<Limit<'l, Plat>>) -> Result<Ipv4Addr, NetError> {
+        let limit = limit.into();
+        let mut state = self.state.lock_until(limit)?;
+        loop {
+            state.check_link()?;
+            if let Some(address) = state.address() {
+                return Ok(address);
+            }
+            state.configured().readable.wait_limited(&mut state, limit)?;
+        }
+    }
+
+    /// Locks the state for as long as it takes to call `act`.
+    pub(crate) fn with<R>(&'static self, act: impl FnOnce(&mut State<Plat>) -> R) -> R {
+        self.finish(self.state.lock(), act)
+    }
+
+    /// Calls `act` with the state, and then unlocks it.
+    fn finish<R>(
+        &'static self,
+        mut state: MutexGuard<'_, State<Plat>, Plat>,
+        act: impl FnOnce(&mut State<Plat>) -> R,
+    ) -> R {
+        let result = act(&mut state);
+        if state.finish() {
+            self.wake.raise();
+        }
+        result
+    }
+
+    /// Calls `act` with the state until it returns a result. Before each further call, waits in the queue that `queue`
+    /// returns.
+    ///
+    /// # Errors
+    /// If the limit ends the wait, or the device is broken.
+    pub(crate) fn wait<R>(
+        &'static self,
+        limit: Limit<'_, Plat>,
+        queue: &gmp_sched::sync::Condvar<Plat>,
+        mut act: impl FnMut(&mut State<Plat>) -> Option<Result<R, NetError>>,
+    ) -> Result<R, NetError> {
+        let mut state = self.state.lock_until(limit)?;
+        loop {
+            state.check_link()?;
+            let result = act(&mut state);
+            if state.finish() {
+                self.wake.raise();
+            }
+            if let Some(result) = result {
+                return result;
+            }
+            queue.wait_limited(&mut state, limit)?;
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Connections, as programs use them.
+
+use core::fmt;
+use core::net::{IpAddr, SocketAddr, SocketAddrV4};
+use core::time::Duration;
+
+use embedded_io::{ErrorType, Read, Write};
+use gmp_sched::cancel::Limit;
+use gmp_sched::platform::Platform;
+use gmp_sched::time;
+use smoltcp::socket::tcp::{RecvError, Socket, State as TcpState};
+
+use crate::address::ToSocketAddr;
+use crate::connections::{Connection, Waits};
+use crate::error::NetError;
+use crate::stack::{Network, Stack};
+
+/// Which half of a connection [`TcpStream::shutdown`] ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shutdown {
+    /// The half for reading. Reads return 0 from now on.
+    Read,
+    /// The half for writing. When the peer has read what was written before, it reads the end.
+    Write,
+    /// Both halves.
+    Both,
+}
+
+/// A TCP connection. All functions take `&self`, so several Gs can use a connection, each reading or writing.
+///
+/// Dropping the stream closes the connection. What was written is still sent, without a G that waits for it. If data
+/// has arrived that was not read, the peer gets a reset.
+pub struct TcpStream<Plat: Platform> {
+    stack: &'static Stack<Plat>,
+    index: usize,
+    waits: &'static Waits<Plat>,
+    local: SocketAddrV4,
+    peer: SocketAddrV4,
+}
+
+impl<Plat: Platform> fmt::Debug for TcpStream<Plat> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpStream").field("local", &self.local).field("peer", &self.peer).finish()
+    }
+}
+
+impl<Plat: Network> TcpStream<Plat> {
+    /// Connects to an address. Blocks the calling G until the peer has answered.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`connect_until`](Self::connect_until), except for the limit.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn connect(address: impl ToSocketAddr) -> Result<Self, NetError> {
+        Self::connect_until(address, Limit::NONE)
+    }
+
+    /// Like [`connect`](Self::connect), but waits no longer than `limit`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no network, the address is not valid, nobody listens there, or the peer does not answer within 30
+    /// seconds. If the limit ends the wait.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn connect_until<'l>(address: impl ToSocketAddr, limit: impl Into<Limit<'l, Plat>>) -> Result<Self, NetError> {
+        Self::connect_on(Plat::stack()?, address, limit)
+    }
+}
+
+impl<Plat: Platform> TcpStream<Plat> {
+    /// Like [`connect_until`](Self::connect_until), over this stack.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`connect_until`](Self::connect_until).
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn connect_on<'l>(
+        stack: &'static Stack<Plat>,
+        address: impl ToSocketAddr,
+        limit: impl Into<Limit<'l, Plat>>,
+    ) -> Result<Self, NetError> {
+        let limit = limit.into();
+        let address = address.to_socket_addr()?;
+        let IpAddr::V4(peer) = address.ip() else { return Err(NetError::AddrNotAvailable) };
+        stack.wait_for_address(limit)?;
+        let index = stack.with(|state| state.connect(peer, address.port(), time::now::<Plat>()))?;
+        let began = time::now::<Plat>();
+        let stream = Self::new(stack, index);
+        stack.wait(limit, &stream.waits.writable, |state| match state.connection(index)?.socket().state() {
+            TcpState::SynSent => None,
+            TcpState::Closed if time::now::<Plat>() < began + Duration::from_secs(29) => {
+                Some(Err(NetError::ConnectionRefused))
+            }
+            TcpState::Closed => Some(Err(NetError::TimedOut)),
+            _ => Some(Ok(())),
+        })?;
+        Ok(stream)
+    }
+
+    /// Makes the stream of a connection that belongs to no other one.
+    pub(crate) fn new(stack: &'static Stack<Plat>, index: usize) -> Self {
+        let none = SocketAddrV4::new(core::net::Ipv4Addr::UNSPECIFIED, 0);
+        stack.with(|state| {
+            let (waits, address) = (state.waits(index), state.address());
+            let key = state.connection(index).map(|connection| connection.key);
+            let local = key.map_or(none, |key| SocketAddrV4::new(address.unwrap_or(*none.ip()), key.port));
+            let peer = key.map_or(none, |key| SocketAddrV4::new(key.peer, key.peer_port));
+            Self { stack, index, waits, local, peer }
+        })
+    }
+
+    /// Returns the address of this end.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local.into()
+    }
+
+    /// Returns the address of the peer.
+    #[must_use]
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.peer.into()
+    }
+
+    /// Reads bytes that have arrived, at least one. Returns their number, which is 0 at the end of the data, or if
+    /// `buffer` is empty. Blocks the calling G until there are bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`NetError::ConnectionReset`] if the peer has ended the connection before the end of its data.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn read(&self, buffer: &mut [u8]) -> Result<usize, NetError> {
+        self.read_until(buffer, Limit::NONE)
+    }
+
+    /// Like [`read`](Self::read), but waits no longer than `limit`.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`read`](Self::read), and if the limit ends the wait. No data is lost.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn read_until<'l>(&self, buffer: &mut [u8], limit: impl Into<Limit<'l, Plat>>) -> Result<usize, NetError> {
+        self.receive(buffer.is_empty(), limit.into(), |socket| socket.recv_slice(buffer))
+    }
+
+    /// Like [`read`](Self::read), but leaves the bytes to the next read.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`read`](Self::read).
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn peek(&self, buffer: &mut [u8]) -> Result<usize, NetError> {
+        self.receive(buffer.is_empty(), Limit::NONE, |socket| socket.peek_slice(buffer))
+    }
+
+    #[track_caller]
+    fn receive(
+        &self,
+        is_empty: bool,
+        limit: Limit<'_, Plat>,
+        mut take: impl FnMut(&mut Socket<'static>) -> Result<usize, RecvError>,
+    ) -> Result<usize, NetError> {
+        let index = self.index;
+        self.stack.wait(limit, &self.waits.readable, |state| {
+            let connection = state.connection(index)?;
+            if is_empty || connection.is_shut[0] {
+                return Some(Ok(0));
+            }
+            let result = match take(connection.socket()) {
+                Ok(0) => return None,
+                Ok(count) => Ok(count),
+                Err(RecvError::Finished) => Ok(0),
+                Err(RecvError::InvalidState) => Err(NetError::ConnectionReset),
+            };
+            // The peer may have to know that there is room again.
+            state.settle(index, time::now::<Plat>());
+            Some(result)
+        })
+    }
+
+    /// Writes bytes, at least one. Returns how many of them will be sent. Blocks the calling G until there is room.
+    ///
+    /// # Errors
+    ///
+    /// [`NetError::BrokenPipe`] after a shutdown, and [`NetError::ConnectionReset`] if the connection has ended. Bytes
+    /// that were written before may be lost then.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn write(&self, data: &[u8]) -> Result<usize, NetError> {
+        self.write_until(data, Limit::NONE)
+    }
+
+    /// Like [`write`](Self::write), but waits no longer than `limit`.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`write`](Self::write), and if the limit ends the wait. Nothing was written then.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn write_until<'l>(&self, data: &[u8], limit: impl Into<Limit<'l, Plat>>) -> Result<usize, NetError> {
+        let index = self.index;
+        self.stack.wait(limit.into(), &self.waits.writable, |state| {
+            let connection = state.connection(index)?;
+            let is_shut = connection.is_shut[1];
+            match connection.socket().send_slice(data) {
+                Ok(0) if !data.is_empty() => None,
+                Ok(count) => {
+                    state.settle(index, time::now::<Plat>());
+                    Some(Ok(count))
+                }
+                Err(_) if is_shut => Some(Err(NetError::BrokenPipe)),
+                Err(_) => Some(Err(NetError::ConnectionReset)),
+            }
+        })
+    }
+
+    /// Writes all bytes. Blocks the calling G until there was room for the last one.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`write`](Self::write).
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn write_all(&self, data: &[u8]) -> Result<(), NetError> {
+        self.write_all_until(data, Limit::NONE)
+    }
+
+    /// Like [`write_all`](Self::write_all), but waits no longer than `limit`.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`write`](Self::write), and if the limit ends a wait. A part of the data may have been written.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn write_all_until<'l>(&self, data: &[u8], limit: impl Into<Limit<'l, Plat>>) -> Result<(), NetError> {
+        let (limit, mut rest) = (limit.into(), data);
+        while !rest.is_empty() {
+            rest = &rest[self.write_until(rest, limit)?..];
+        }
+        Ok(())
+    }
+
+    /// Shuts down one half of the connection, or both. Gs that wait in that half return. Does not block for long.
+    ///
+    /// # Errors
+    ///
+    /// If the device is broken.
+    pub fn shutdown(&self, how: Shutdown) -> Result<(), NetError> {
+        self.change(|connection| {
+            connection.is_shut[0] |= how != Shutdown::Write;
+            connection.is_shut[1] |= how != Shutdown::Read;
+            if how != Shutdown::Read {
+                connection.socket().close();
+            }
+        })?;
+        self.waits.readable.notify_all();
+        self.waits.writable.notify_all();
+        Ok(())
+    }
+
+    /// Sets whether small writes are sent at once. Otherwise a small write may wait for the answer to an earlier one
+    /// (Nagle's algorithm). The default is `false`.
+    ///
+    /// # Errors
+    ///
+    /// If the device is broken.
+    pub fn set_nodelay(&self, nodelay: bool) -> Result<(), NetError> {
+        self.change(|connection| connection.socket().set_nagle_enabled(!nodelay))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Connection)) -> Result<(), NetError> {
+        self.stack.with(|state| {
+            state.check_link()?;
+            state.connection(self.index).map(change);
+            state.settle(self.index, time::now::<Plat>());
+            Ok(())
+        })
+    }
+}
+
+impl<Plat: Platform> Drop for TcpStream<Plat> {
+    fn drop(&mut self) {
+        self.stack.with(|state| state.release(self.index, time::now::<Plat>()));
+    }
+}
+
+impl<Plat: Platform> ErrorType for TcpStream<Plat> {
+    type Error = NetError;
+}
+
+impl<Plat: Platform> Read for TcpStream<Plat> {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, NetError> {
+        Self::read(self, buffer)
+    }
+}
+
+impl<Plat: Platform> Write for TcpStream<Plat> {
+    fn write(&mut self, data: &[u8]) -> Result<usize, NetError> {
+        Self::write(self, data)
+    }
+
+    /// Does nothing: what was written is being sent.
+    fn flush(&mut self) -> Result<(), NetError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,390 @@
+//! The network on the host: the sockets of the operating system. A call that waits blocks only its G.
+
+mod readiness;
+
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::io::{self, Read as _, Write as _};
+
+use embedded_io::ErrorType;
+
+use self::readiness::{Watched, Way};
+use crate::host::platform::Limit;
+
+pub use kernel_net::{NetError, Shutdown, ToSocketAddr, Usage};
+
+static CONNECTIONS: AtomicUsize = AtomicUsize::new(0);
+static LISTENERS: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns the error of this crate for an error of the host.
+fn error(error: &io::Error) -> NetError {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => NetError::AddrInUse,
+        io::ErrorKind::AddrNotAvailable => NetError::AddrNotAvailable,
+        io::ErrorKind::ConnectionRefused => NetError::ConnectionRefused,
+        io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::NotConnected => {
+            NetError::ConnectionReset
+        }
+        io::ErrorKind::BrokenPipe => NetError::BrokenPipe,
+        io::ErrorKind::TimedOut => NetError::TimedOut,
+        io::ErrorKind::OutOfMemory => NetError::OutOfResources,
+        _ => NetError::Other,
+    }
+}
+
+/// A number that is one larger as long as this value exists.
+struct Counted(&'static AtomicUsize);
+
+impl Counted {
+    fn new(number: &'static AtomicUsize) -> Self {
+        number.fetch_add(1, Ordering::Relaxed);
+        Self(number)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A port on which peers can connect. See [`kernel_net::TcpListener`], which the machine has.
+pub struct TcpListener {
+    listener: Watched<mio::net::TcpListener>,
+    address: SocketAddr,
+    _counted: Counted,
+}
+
+impl fmt::Debug for TcpListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpListener").field("port", &self.address.port()).finish()
+    }
+}
+
+impl TcpListener {
+    /// Listens on a port of the host's loopback address. The address must be `0.0.0.0`, as on the machine, which stands
+    /// for every address of the computer there. The port 0 stands for a free one.
+    ///
+    /// # Errors
+    ///
+    /// If the address is not valid, another program has the port, or the host refuses it.
+    pub fn bind(address: impl ToSocketAddr) -> Result<Self, NetError> {
+        let address = address.to_socket_addr()?;
+        if !address.ip().is_unspecified() {
+            return Err(NetError::AddrNotAvailable);
+        }
+        let listener = mio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, address.port()).into());
+        let listener = listener.map_err(|it| error(&it))?;
+        let address = listener.local_addr().map_err(|it| error(&it))?;
+        Ok(Self { listener: Watched::new(listener)?, address, _counted: Counted::new(&LISTENERS) })
+    }
+
+    /// Returns the address and the port.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns the next connection, and the address of its peer. Blocks the calling G until a peer has connected.
+    ///
+    /// # Errors
+    ///
+    /// If the host has no resources for the connection.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn accept(&self) -> Result<(TcpStream, SocketAddr), NetError> {
+        self.accept_until(Limit::NONE)
+    }
+
+    /// Like [`accept`](Self::accept), but waits no longer than `limit`.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`accept`](Self::accept), and if the limit ends the wait.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn accept_until<'l>(&self, limit: impl Into<Limit<'l>>) -> Result<(TcpStream, SocketAddr), NetError> {
+        let (stream, peer) = self.listener.wait(Way::Read, limit.into(), mio::net::TcpListener::accept)?;
+        Ok((TcpStream::new(Watched::new(stream)?)?, peer))
+    }
+
+    /// Returns an iterator over the connections, which never ends. A call of `next` returns errors, blocks and panics
+    /// like [`accept`](Self::accept).
+    #[must_use]
+    pub fn incoming(&self) -> Incoming<'_> {
+        Incoming(self)
+    }
+}
+
+/// An iterator over the connections of a listener: [`TcpListener::incoming`].
+#[derive(Debug)]
+pub struct Incoming<'a>(&'a TcpListener);
+
+impl Iterator for Incoming<'_> {
+    type Item = Result<TcpStream, NetError>;
+
+    #[track_caller]
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.0.accept().map(|(stream, _)| stream))
+    }
+}
+
+/// A TCP connection. See [`kernel_net::TcpStream`], which the machine has.
+pub struct TcpStream {
+    stream: Watched<mio::net::TcpStream>,
+    local: SocketAddr,
+    peer: SocketAddr,
+    _counted: Counted,
+}
+
+impl fmt::Debug for TcpStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpStream").field("local", &self.local).field("peer", &self.peer).finish()
+    }
+}
+
+impl TcpStream {
+    fn new(stream: Watched<mio::net::TcpStream>) -> Result<Self, NetError> {
+        let local = stream.socket().local_addr().map_err(|it| error(&it))?;
+        let peer = stream.socket().peer_addr().map_err(|it| error(&it))?;
+        Ok(Self { stream, local, peer, _counted: Counted::new(&CONNECTIONS) })
+    }
+
+    /// Connects to an address. Blocks the calling G until the peer has answered.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`connect_until`](Self::connect_until), except for the limit.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn connect(address: impl ToSocketAddr) -> Result<Self, NetError> {
+        Self::connect_until(address, Limit::NONE)
+    }
+
+    /// Like [`connect`](Self::connect), but waits no longer than `limit`.
+    ///
+    /// # Errors
+    ///
+    /// If the address is not valid, nobody listens there, or the peer does not answer. If the limit ends the wait.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn connect_until<'l>(address: impl ToSocketAddr, limit: impl Into<Limit<'l>>) -> Result<Self, NetError> {
+        let address = address.to_socket_addr()?;
+        let IpAddr::V4(_) = address.ip() else { return Err(NetError::AddrNotAvailable) };
+        let stream = Watched::new(mio::net::TcpStream::connect(address).map_err(|it| error(&it))?)?;
+        stream.wait(Way::Write, limit.into(), |stream| {
+            // The attempt is over when the socket has an error or a peer (the manual of `mio`).
+            match (stream.take_error()?, stream.peer_addr()) {
+                (Some(error), _) => Err(error),
+                (None, Ok(_)) => Ok(()),
+                (None, Err(_)) => Err(io::ErrorKind::WouldBlock.into()),
+            }
+        })?;
+        Self::new(stream)
+    }
+
+    /// Returns the address of this end.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Returns the address of the peer.
+    #[must_use]
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Reads bytes that have arrived, at least one. Returns their number, which is 0 at the end of the data, or if
+    /// `buffer` is empty. Blocks the calling G until there are bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`NetError::ConnectionReset`] if the peer has ended the connection before the end of its data.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn read(&self, buffer: &mut [u8]) -> Result<usize, NetError> {
+        self.read_until(buffer, Limit::NONE)
+    }
+
+    /// Like [`read`](Self::read), but waits no longer than `limit`.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`read`](Self::read), and if the limit ends the wait. No data is lost.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn read_until<'l>(&self, buffer: &mut [u8], limit: impl Into<Limit<'l>>) -> Result<usize, NetError> {
+        self.stream.wait(Way::Read, limit.into(), |mut stream| stream.read(buffer))
+    }
+
+    /// Like [`read`](Self::read), but leaves the bytes to the next read.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`read`](Self::read).
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn peek(&self, buffer: &mut [u8]) -> Result<usize, NetError> {
+        self.stream.wait(Way::Read, Limit::NONE, |stream| stream.peek(buffer))
+    }
+
+    /// Writes bytes, at least one. Returns how many of them will be sent. Blocks the calling G until there is room.
+    ///
+    /// # Errors
+    ///
+    /// [`NetError::BrokenPipe`] after a shutdown, and also if the connection has ended.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn write(&self, data: &[u8]) -> Result<usize, NetError> {
+        self.write_until(data, Limit::NONE)
+    }
+
+    /// Like [`write`](Self::write), but waits no longer than `limit`.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`write`](Self::write), and if the limit ends the wait. Nothing was written then.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn write_until<'l>(&self, data: &[u8], limit: impl Into<Limit<'l>>) -> Result<usize, NetError> {
+        self.stream.wait(Way::Write, limit.into(), |mut stream| stream.write(data))
+    }
+
+    /// Writes all bytes. Blocks the calling G until there was room for the last one.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`write`](Self::write).
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn write_all(&self, data: &[u8]) -> Result<(), NetError> {
+        self.write_all_until(data, Limit::NONE)
+    }
+
+    /// Like [`write_all`](Self::write_all), but waits no longer than `limit`.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`write`](Self::write), and if the limit ends a wait. A part of the data may have been written.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn write_all_until<'l>(&self, data: &[u8], limit: impl Into<Limit<'l>>) -> Result<(), NetError> {
+        let (limit, mut rest) = (limit.into(), data);
+        while !rest.is_empty() {
+            rest = &rest[self.write_until(rest, limit)?..];
+        }
+        Ok(())
+    }
+
+    /// Shuts down one half of the connection, or both. Gs that wait in that half return. Does not block.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has ended.
+    pub fn shutdown(&self, how: Shutdown) -> Result<(), NetError> {
+        let how = match how {
+            Shutdown::Read => std::net::Shutdown::Read,
+            Shutdown::Write => std::net::Shutdown::Write,
+            Shutdown::Both => std::net::Shutdown::Both,
+        };
+        self.stream.socket().shutdown(how).map_err(|it| error(&it))
+    }
+
+    /// Sets whether small writes are sent at once. Otherwise a small write may wait for the answer to an earlier one
+    /// (Nagle's algorithm). The default is `false`.
+    ///
+    /// # Errors
+    ///
+    /// If the connection has ended.
+    pub fn set_nodelay(&self, nodelay: bool) -> Result<(), NetError> {
+        self.stream.socket().set_nodelay(nodelay).map_err(|it| error(&it))
+    }
+}
+
+impl ErrorType for TcpStream {
+    type Error = NetError;
+}
+
+impl embedded_io::Read for TcpStream {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, NetError> {
+        Self::read(self, buffer)
+    }
+}
+
+impl embedded_io::Write for TcpStream {
+    fn write(&mut self, data: &[u8]) -> Result<usize, NetError> {
+        Self::write(self, data)
+    }
+
+    /// Does nothing: what was written is being sent.
+    fn flush(&mut self) -> Result<(), NetError> {
+        Ok(())
+    }
+}
+
+/// Returns the address of the computer, which is the host's loopback address. The machine may have to wait for it.
+///
+/// # Errors
+///
+/// None on the host.
+///
+/// # Panics
+///
+/// If the caller is not a G, or must not block.
+#[track_caller]
+pub fn address_until<'l>(_limit: impl Into<Limit<'l>>) -> Result<Ipv4Addr, NetError> {
+    gmp_sched::native::assert_may_wait();
+    Ok(Ipv4Addr::LOCALHOST)
+}
+
+/// Returns how many connections and listeners there are. The host does not know which connections are half-open, or
+/// whose rest is being sent.
+///
+/// # Errors
+///
+/// None on the host.
+///
+/// # Panics
+///
+/// If the caller is not a G, or must not block.
+#[track_caller]
+pub fn usage() -> Result<Usage, NetError> {
+    gmp_sched::native::assert_may_wait();
+    let connections = CONNECTIONS.load(Ordering::Relaxed);
+    Ok(Usage { connections, half_open: 0, listeners: LISTENERS.load(Ordering::Relaxed) })
+}
