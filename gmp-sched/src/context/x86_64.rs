@@ -42,6 +42,7 @@ macro_rules! switch {
         // context is resumed, its stack is as it was.
         asm!(
             $($save_more,)*
+            // ANCHOR: switch
             "push rbp",
             "push rbx",
             "lea r8, [rip + 2f]",
@@ -53,6 +54,7 @@ macro_rules! switch {
             "2:",
             "pop rbx",
             "pop rbp",
+            // ANCHOR_END: switch
             $($drop_more,)*
             save = in(reg) $save,
             // The registers of the first three arguments in the System V ABI contain the transfer. The far side, or
@@ -305,6 +307,7 @@ extern "sysv64" fn start<S: Start>() {
     naked_asm!(
         ".cfi_startproc",
         ".cfi_undefined rip",
+        // ANCHOR: start
         "xor ebp, ebp",
         // `arrive` preserves RBX.
         "mov rbx, rcx",
@@ -315,6 +318,7 @@ extern "sysv64" fn start<S: Start>() {
         "jmp {run}",
         "2:",
         "ud2",
+        // ANCHOR_END: start
         ".cfi_endproc",
         arrive = sym S::arrive,
         run = sym S::run,

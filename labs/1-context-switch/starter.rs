@@ -1,0 +1,13 @@
+//! The switch that goes nowhere: the first one is an invalid instruction.
+
+// ANCHOR: switch
+            // Your code. Keep the line with `load_more` just before the jump to the other context, and the label.
+            "ud2 /* {save} */",
+            $($load_more,)*
+            "2:",
+// ANCHOR_END: switch
+
+// ANCHOR: start
+        // Your code: call {arrive}, then go to {run}.
+        "ud2 /* {arrive} {run} */",
+// ANCHOR_END: start
