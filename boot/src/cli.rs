@@ -37,7 +37,7 @@ Examples:
   cargo run -- --smp 2 tour          the same on 2
   cargo run -- --disk notes.txt sha256
   cargo run -- --disk ext4.img ls -l /
-  cargo run -- --port 7007:7 echo    a server to which the host connects
+  cargo run -- --port 8080:80 httpd  a web server, at http://127.0.0.1:8080/
   cargo run -- --firmware uefi tour  the same on UEFI (needs ./setup --images)
   cargo run -- --firmware bios --image stick.img tour
   cargo run -- --icount --record-input typed ../my-crate

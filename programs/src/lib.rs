@@ -97,3 +97,18 @@ pub fn only_disk() -> Option<&'static Disk> {
         _ => None,
     }
 }
+
+/// Parses the options of a server: `--port N`, and `--connections N` for the number of connections after which it ends.
+/// Returns the port and this number, or `None` if the options are wrong.
+#[must_use]
+pub fn server_options(args: &[&str], default_port: u16) -> Option<(u16, Option<usize>)> {
+    let (mut port, mut connections) = (default_port, None);
+    for pair in args.chunks(2) {
+        match *pair {
+            ["--port", number] => port = number.parse().ok()?,
+            ["--connections", number] => connections = Some(number.parse().ok()?),
+            _ => return None,
+        }
+    }
+    Some((port, connections))
+}

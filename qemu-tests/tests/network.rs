@@ -11,8 +11,8 @@ use sha2::{Digest as _, Sha256};
 /// How long the machine may take to answer, on a busy host.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// A machine that runs the program `echo`.
-struct Echo {
+/// A machine that runs a server, which is `echo` in most tests.
+struct Server {
     port: u16,
     boot: Child,
     output: BufReader<ChildStdout>,
@@ -30,19 +30,23 @@ fn boot(options: &[&str], program: &[&str]) -> Command {
     command
 }
 
-impl Echo {
+impl Server {
     /// Starts a machine whose program ends after this number of connections.
-    fn start(options: &[&str], connections: usize) -> Self {
+    fn echo(options: &[&str], connections: usize) -> Self {
+        Self::start(options, ("echo", 7), connections)
+    }
+
+    fn start(options: &[&str], (program, guest): (&str, u16), connections: usize) -> Self {
         let port = free_port();
-        let forward = format!("--port={port}:7");
+        let forward = format!("--port={port}:{guest}");
         let options = [&[forward.as_str()], options].concat();
         let connections = connections.to_string();
-        let mut command = boot(&options, &["echo", "--connections", &connections]);
+        let mut command = boot(&options, &[program, "--connections", &connections]);
         let mut boot = command.stdout(Stdio::piped()).spawn().expect("boot runs");
         let mut output = BufReader::new(boot.stdout.take().expect("it is a pipe"));
         let mut line = String::new();
         output.read_line(&mut line).expect("the machine prints a line");
-        assert_eq!(line, "echo: port 7\n");
+        assert_eq!(line, format!("{program}: port {guest}\n"));
         Self { port, boot, output }
     }
 
@@ -94,7 +98,7 @@ fn send_and_compare(stream: TcpStream, bytes: usize) {
 }
 
 fn returns_every_byte(cpus: &str) {
-    let machine = Echo::start(&["--smp", cpus], 4);
+    let machine = Server::echo(&["--smp", cpus], 4);
     send_and_compare(machine.connect(), 1 << 20);
     let streams = [0, 1, 300_000].map(|bytes| (machine.connect(), bytes));
     let clients = streams.map(|(stream, bytes)| thread::spawn(move || send_and_compare(stream, bytes)));
@@ -112,20 +116,27 @@ fn every_byte_returns_on_two_cpus() {
     returns_every_byte("2");
 }
 
+/// Connects, and waits until the machine has accepted the connection. QEMU's queue for connections that it has not
+/// accepted has room for one, and the host's next attempt after a full queue comes a second later.
+fn connect_and_greet(port: u16) -> TcpStream {
+    let mut stream = connect(port);
+    stream.write_all(b"x").expect("the machine listens");
+    let mut answer = [0; 2];
+    assert_eq!(stream.read(&mut answer).expect("an answer"), 1);
+    stream
+}
+
 /// Half of the clients leave data unread, so their connections are reset.
 #[test]
 fn clients_that_vanish_leave_nothing_behind() {
-    let machine = Echo::start(&["--smp=2"], 101);
+    let machine = Server::echo(&["--smp=2"], 101);
     for round in 0..10 {
-        let mut streams: Vec<_> = (0..10).map(|_| machine.connect()).collect();
+        let mut streams: Vec<_> = (0..10).map(|_| connect_and_greet(machine.port)).collect();
         for stream in streams.iter_mut().skip(round) {
             stream.write_all(b"nobody reads the answer").expect("the machine listens");
         }
     }
-    let mut last = machine.connect();
-    last.write_all(b"x").expect("the machine listens");
-    assert_eq!(last.read(&mut [0; 2]).expect("an answer"), 1);
-    drop(last);
+    drop(connect_and_greet(machine.port));
     let (port, mut output) = (machine.port, machine.output);
     let mut rest = String::new();
     output.read_to_string(&mut rest).expect("text");
@@ -143,9 +154,84 @@ fn clients_that_vanish_leave_nothing_behind() {
 #[test]
 fn address_may_be_an_option() {
     let options = ["--smp=1", "--kernel-option=ip=10.0.2.15/24", "--kernel-option=gateway=10.0.2.2"];
-    let machine = Echo::start(&options, 1);
+    let machine = Server::echo(&options, 1);
     send_and_compare(machine.connect(), 10_000);
     machine.end("echo: 10000 bytes, 0 connections left\n");
+}
+
+/// Sends `request`, and returns everything that the server sends until it closes the connection.
+fn converse(machine: &Server, request: &[u8]) -> String {
+    let mut stream = machine.connect();
+    stream.write_all(request).expect("the machine listens");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("text until the end");
+    answer
+}
+
+#[test]
+fn pages_are_served() {
+    let machine = Server::start(&["--smp=2"], ("httpd", 80), 8);
+    let close = "Host: x\r\nConnection: close\r\n\r\n";
+    let answer = converse(&machine, format!("GET / HTTP/1.1\r\n{close}").as_bytes());
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("<h1>It works</h1>"), "{answer}");
+    // Two requests at once, of which the second ends the connection.
+    let pipelined = format!("HEAD /sched HTTP/1.1\r\nHost: x\r\n\r\nGET /sched?x HTTP/1.1\r\n{close}");
+    let answer = converse(&machine, pipelined.as_bytes());
+    assert_eq!(answer.matches("HTTP/1.1 200 OK\r\n").count(), 2, "{answer}");
+    assert!(answer.contains("\r\n\r\nHTTP/1.1") && answer.ends_with("connections 1\nrequests 3\n"), "{answer}");
+    let long = format!("GET / HTTP/1.1\r\nX: {}", "x".repeat(9_000));
+    for (request, status) in [
+        (&*format!("GET /nowhere HTTP/1.1\r\n{close}"), "404 Not Found"),
+        (&*format!("POST / HTTP/1.1\r\n{close}"), "405 Method Not Allowed"),
+        ("GET / HTTP/1.1\r\n\r\n", "400 Bad Request"),
+        ("\u{1}\r\n\r\n", "400 Bad Request"),
+        ("GET / HTTP/1.0\r\n\r\n", "200 OK"),
+        (&*long, "431 Request Header Fields Too Large"),
+    ] {
+        let mut stream = machine.connect();
+        stream.write_all(request.as_bytes()).expect("the machine reads the whole request");
+        let mut first = String::new();
+        BufReader::new(stream).read_line(&mut first).expect("an answer");
+        assert_eq!(first, format!("HTTP/1.1 {status}\r\n"));
+    }
+    machine.end("httpd: 9 requests\n");
+}
+
+/// Serves one request on the host, with an answer of this many bytes. Returns the port.
+fn serve_once(bytes: usize) -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        let mut line = String::new();
+        BufReader::new(&stream).read_line(&mut line).expect("a request");
+        assert_eq!(line, "GET /page HTTP/1.0\r\n");
+        write!(stream, "HTTP/1.0 200 OK\r\nX: y\r\n\r\n{}", "0123456789".repeat(bytes / 10)).expect("a reader");
+        // The client may still be sending, and would lose the answer.
+        stream.shutdown(Shutdown::Write).expect("the end");
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    port
+}
+
+#[test]
+fn machine_connects_to_the_host() {
+    let (page, closed) = (serve_once(100_000), free_port());
+    let fetch = |url: &str| {
+        let output = boot(&["--smp=2", "--net=user"], &["fetch", url]).output().expect("boot runs");
+        (output.status.code(), output.stdout, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (status, text, said) = fetch(&format!("http://10.0.2.2:{page}/page"));
+    assert_eq!(status, Some(0), "{said}");
+    assert!(text == "0123456789".repeat(10_000).as_bytes(), "{} bytes", text.len());
+    for (url, mistake) in [
+        (&*format!("http://10.0.2.2:{closed}/"), "connection refused"),
+        ("http://host/", "`host` is not an IP address, and names are not resolved"),
+        ("https://10.0.2.2/", "there is no TLS, so only http is possible"),
+    ] {
+        let (status, text, said) = fetch(url);
+        assert!(status == Some(1) && said.contains(&format!("fetch: {url}: {mistake}\n")) && text.is_empty(), "{said}");
+    }
 }
 
 #[test]
@@ -179,7 +265,7 @@ fn every_byte_returns_on_the_host() {
     let mut line = String::new();
     output.read_line(&mut line).expect("the program prints a line");
     assert_eq!(line, format!("echo: port {port}\n"));
-    let echo = Echo { port, boot, output };
+    let echo = Server { port, boot, output };
     for bytes in [1 << 20, 17] {
         send_and_compare(echo.connect(), bytes);
     }

@@ -23,7 +23,7 @@ static BYTES: AtomicU64 = AtomicU64::new(0);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn main(args: &[&str]) -> i32 {
-    let Some((port, connections)) = parse(args) else {
+    let Some((port, connections)) = programs::server_options(args, 7) else {
         eprintln!("usage: echo [--port N] [--connections N]");
         return 1;
     };
@@ -34,19 +34,6 @@ fn main(args: &[&str]) -> i32 {
             1
         }
     }
-}
-
-/// Returns the port, and the number of connections after which the program ends, if any.
-fn parse(args: &[&str]) -> Option<(u16, Option<usize>)> {
-    let (mut port, mut connections) = (7, None);
-    for pair in args.chunks(2) {
-        match *pair {
-            ["--port", number] => port = number.parse().ok()?,
-            ["--connections", number] => connections = Some(number.parse().ok()?),
-            _ => return None,
-        }
-    }
-    Some((port, connections))
 }
 
 fn serve(port: u16, connections: Option<usize>) -> Result<(), NetError> {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use gmp_sched::native::{Native, go};
@@ -38,6 +39,7 @@ pub(crate) struct End {
     sent: Vec<Vec<u8>>,
     /// Whether the stack waits until there is room.
     is_awaited: bool,
+    is_broken: Arc<AtomicBool>,
     out: Arc<Direction>,
     in_: Arc<Direction>,
     faults: Faults,
@@ -54,7 +56,7 @@ impl Link for End {
     }
 
     fn is_broken(&self) -> bool {
-        false
+        self.is_broken.load(Ordering::Relaxed)
     }
 
     fn receive(&mut self, frame: &mut [u8; FRAME_BYTES]) -> Option<usize> {
@@ -98,13 +100,15 @@ impl Link for End {
     }
 }
 
-/// Makes two computers with a cable between them: the server and the client. Both are served by Gs.
-pub(crate) fn pair(faults: Faults, seed: u64) -> [&'static Stack; 2] {
+/// Makes two computers with a cable between them: the server and the client. Both are served by Gs. The devices of both
+/// break when `is_broken` is set.
+pub(crate) fn pair(faults: Faults, seed: u64, is_broken: &Arc<AtomicBool>) -> [&'static Stack; 2] {
     let ways = [Arc::new(Direction::default()), Arc::new(Direction::default())];
     let end = |number: usize| End {
         mac: [2, 0, 0, 0, 0, number as u8],
         sent: Vec::new(),
         is_awaited: false,
+        is_broken: is_broken.clone(),
         out: ways[number].clone(),
         in_: ways[1 - number].clone(),
         faults,

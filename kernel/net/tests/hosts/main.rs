@@ -4,6 +4,7 @@ mod cable;
 
 use core::time::Duration;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use gmp_sched::cancel::{ContextError, Limit};
 use gmp_sched::native::{self, Context, Native, go, now, scope, sleep};
@@ -21,7 +22,7 @@ fn with_pair(faults: Faults, seed: u64, test: impl FnOnce(&'static Stack, &'stat
     // SAFETY: the threads of the test stay alive until the process ends.
     let machine = unsafe { native::enter() };
     machine.run(2, move || {
-        let [server, client] = pair(faults, seed);
+        let [server, client] = pair(faults, seed, &Arc::default());
         test(server, client);
     });
 }
@@ -246,6 +247,38 @@ fn listener_without_room_answers_when_it_has_room_again() {
         drop((streams, first, last, listener));
         wait_for_connections(server, 0);
         wait_for_connections(client, 0);
+    });
+}
+
+#[test]
+fn broken_device_ends_all_waits() {
+    // SAFETY: the threads of the test stay alive until the process ends.
+    let machine = unsafe { native::enter() };
+    machine.run(2, || {
+        let is_broken = Arc::default();
+        let [server, client] = pair(Faults::default(), 13, &is_broken);
+        let listener = Arc::new(TcpListener::bind_on(server, "0.0.0.0:7").unwrap());
+        let [(near, far), (silent, reading)] = [0, 1].map(|_| {
+            let near = connect(client, 7).unwrap();
+            (near, listener.accept().unwrap().0)
+        });
+        let accepting = listener.clone();
+        let waits = [
+            go(move || accepting.accept().map(|_| ())),
+            go(move || reading.read(&mut [0; 1]).map(|_| ())),
+            go(move || core::iter::repeat_with(|| near.write(&[0; 999])).find_map(Result::err).map_or(Ok(()), Err)),
+            go(move || TcpStream::connect_on(client, "10.0.0.77:7", NONE).map(drop)),
+        ];
+        sleep(Duration::from_millis(20));
+        is_broken.store(true, Ordering::Relaxed);
+        server.announce();
+        client.announce();
+        for wait in waits {
+            assert_eq!(wait.join().unwrap(), Err(NetError::Device));
+        }
+        assert_eq!(connect(client, 7).map(drop), Err(NetError::Device));
+        assert_eq!(listener.accept().map(drop), Err(NetError::Device));
+        drop((far, silent));
     });
 }
 
