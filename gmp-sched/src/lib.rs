@@ -25,7 +25,7 @@
 //! | `engine` | `schedule`, `pick`, `take_global`, `steal` | the loop of g0, the pick of the next G, taking from the global queue, stealing | `schedule`, `findRunnable`, `globrunqgetbatch`, `stealWork` |
 //! | | `enqueue`, [`mod@yield_now`] | enqueueing runnable Gs, yielding | `runqput`, `injectglist`, `Gosched` |
 //! | | `switch`, [`mod@park`], `ready` | switching from a G, the commit on the far side, blocking and readying | `execute`, `mcall`, `gopark`, `goready` |
-//! | | [`idle`], `timekeeper` | idle Ps and Ms, wakeups, and why none is lost; the M that wakes for the timers of idle Ps | `wakep`, `startm`, `stopm`, `wakeNetPoller` |
+//! | | `wake`, [`idle`], `timekeeper` | wakeups; idle Ps and Ms, and why no wakeup is lost; the M that wakes for the timers of idle Ps | `wakep`, `startm`, `stopm`, `wakeNetPoller` |
 //! | | `slice`, [`preempt`], [`sysmon`] | time slices and preemption; the monitor of slices and system calls | `retake`, `gopreempt_m`, `sysmon` |
 //! | | [`syscall`], `handoff` | system calls and handoff | `entersyscall`, `exitsyscall`, `handoffp` |
 //! | | `poll` | which M takes the signals that devices have raised | `netpoll` |

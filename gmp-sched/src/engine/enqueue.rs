@@ -1,18 +1,7 @@
-//! Where a runnable G goes.
+//! Where a runnable G goes: sentences 5 to 10 of `docs/policy.md`. (A locked G goes to a list of its own, see
+//! `put_global_one`.)
 //!
-//! | a G that | goes to |
-//! |---|---|
-//! | was readied or spawned | `runnext`; the G that was there before goes to the tail of the ring |
-//! | was readied by the end of the G that it joins | as above; but if it would be picked next, no queue: it runs at once (unless the G that ends is in a bubble or a child of a scope) |
-//! | was readied by an event: its timer is due, its device is ready, or its blocking call has ended and there is no idle P | the tail of the urgent queue of a P (see `urgent`) |
-//! | yields | the tail of the ring, or, if the global queue has work, the tail of the global queue, so that the Gs of the global queue run first |
-//! | is preempted | at the end of the slice, the tail of the global queue, or, if it is urgent, the tail of the urgent queue; earlier, `runnext` |
-//! | is to go to the ring, but the ring is full | the tail of the global queue, with half of the ring |
-//! | was readied by an M without a P, by a thread that is not an M, or by an M of another scheduler | the tail of the global queue of its own scheduler |
-//! | returns from a system call and finds no P | the tail of the global queue (for a blocking call, only without timer interrupts or if no P runs Gs) |
-//! | is locked to its M | the list of locked Gs beside the global queue; but if it is readied while a P is idle, no queue: its M is assigned that P |
-//!
-//! After the G has been enqueued, an M is woken if a P is idle and no M spins (see `idle`). So the G does not wait
+//! After the G has been enqueued, an M is woken if a P is idle and no M spins (see `wake`). So the G does not wait
 //! while a P is idle.
 
 use crate::engine::hooks;
@@ -66,7 +55,7 @@ pub(crate) fn put_next<Plat: Platform>(
 #[inline(always)]
 fn notice<Plat: Platform>(machine: &'static Machine<Plat>, processor: &'static Processor<Plat>, cause: Cause) {
     match machine.scheduler().policy() {
-        None => machine.scheduler().submitted_among_others(),
+        None => machine.scheduler().submitted(),
         Some(_) => hooks::place_queued(machine, processor, cause),
     }
 }
@@ -119,8 +108,7 @@ fn overflow<Plat: Platform>(
     scheduler.submitted();
 }
 
-// The functions `requeue_…` are commits (see `switch`). Each of them makes the G that has just left its M runnable. If
-// the program has installed a policy, they ask it where the G goes.
+// The functions `requeue_…` are commits (see `switch`). Each of them makes the G that has just left its M runnable.
 
 /// Called by the commit of a yield while the global queue is empty. Puts the G at the tail of the ring.
 #[inline(always)]
@@ -137,49 +125,50 @@ pub(crate) fn requeue_last<Plat: Platform>(
     }
 }
 
-/// Commit of a preemption at the end of a slice, and of a yield while the global queue has work. Also the commit of a
-/// locked G that yields, is displaced or is stopped with the world. Puts the G on the global queue or, if the G is
-/// locked, on the list of locked Gs.
+/// Commit of a preemption at the end of a slice, and of a yield while the global queue has work.
 pub(crate) fn requeue_global<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
-    let (scheduler, processor) = (pinned.machine().scheduler(), pinned.processor());
-    hooks::runnable_again(processor, goroutine);
-    goroutine.set_status(Status::Runnable);
-    if hooks::place_displaced(pinned, goroutine) {
-        return;
-    }
-    scheduler.put_global_one(&mut scheduler.shared.lock(), Some(processor), goroutine);
-    scheduler.submitted();
+    requeue(pinned, goroutine, put_global);
 }
 
-/// Commit of a G that is displaced, or that is stopped with the world. Puts the G into `runnext`, or on the list of
-/// locked Gs if it is locked.
+/// Commit of a G that is displaced, or that is stopped with the world. Puts the G into `runnext`.
 pub(crate) fn requeue_next<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
-    if goroutine.is_locked() {
-        return requeue_global(pinned, goroutine);
-    }
+    requeue(pinned, goroutine, put_next);
+}
+
+/// Commit of an urgent G that has to give way because the slice is over. Puts the G back at the tail of the urgent
+/// queue. Called on g0, whose next pick checks this queue.
+pub(crate) fn requeue_urgent<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
+    requeue(pinned, goroutine, |_, processor, goroutine| processor.put_urgent(goroutine));
+}
+
+/// Makes `goroutine` runnable and passes it to `put`. But a locked G goes to the list of locked Gs, and if the program
+/// has installed a policy, that decides where the G goes.
+#[inline(always)]
+fn requeue<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    goroutine: &'static Goroutine<Plat>,
+    put: impl FnOnce(&'static Machine<Plat>, &'static Processor<Plat>, &'static Goroutine<Plat>),
+) {
     let machine = pinned.machine();
     let processor = machine.held_processor();
     hooks::runnable_again(processor, goroutine);
     goroutine.set_status(Status::Runnable);
-    if hooks::place_displaced(pinned, goroutine) {
-        return;
+    if goroutine.is_locked() {
+        put_global(machine, processor, goroutine);
+    } else if !hooks::place_displaced(pinned, goroutine) {
+        put(machine, processor, goroutine);
     }
-    put_next(machine, processor, goroutine);
 }
 
-/// Commit of an urgent G that has to give way because the slice is over. Puts the G back at the tail of the urgent
-/// queue, or on the list of locked Gs if it is locked. Called on g0, whose next pick checks this queue.
-pub(crate) fn requeue_urgent<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
-    if goroutine.is_locked() {
-        return requeue_global(pinned, goroutine);
-    }
-    let processor = pinned.processor();
-    hooks::runnable_again(processor, goroutine);
-    goroutine.set_status(Status::Runnable);
-    if hooks::place_displaced(pinned, goroutine) {
-        return;
-    }
-    processor.put_urgent(goroutine);
+/// Puts a runnable G at the tail of the global queue, or on the list of locked Gs if it is locked.
+fn put_global<Plat: Platform>(
+    machine: &'static Machine<Plat>,
+    processor: &'static Processor<Plat>,
+    goroutine: &'static Goroutine<Plat>,
+) {
+    let scheduler = machine.scheduler();
+    scheduler.put_global_one(&mut scheduler.shared.lock(), Some(processor), goroutine);
+    scheduler.submitted();
 }
 
 impl<Plat: Platform> Scheduler<Plat> {

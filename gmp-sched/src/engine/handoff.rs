@@ -7,7 +7,7 @@ use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::base::points::Site;
 use crate::engine::hooks;
-use crate::engine::idle::Assignment;
+use crate::engine::wake::Assignment;
 use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;

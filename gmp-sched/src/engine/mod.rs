@@ -23,4 +23,5 @@ pub mod sysmon;
 pub(crate) mod take_global;
 pub(crate) mod timekeeper;
 pub(crate) mod urgent;
+pub(crate) mod wake;
 pub mod yield_now;

@@ -7,38 +7,13 @@
 //! | 2 | every 61st tick, or when requested: the first locked G or the first G of the global queue | `schedtick % 61` |
 //! | 3 | `runnext`, then the local ring | `runqget` |
 //! | 4 | a batch from the global queue | `globrunqgetbatch` |
-//! | 5 | the other Ps: half of a long ring and, in the last round, an urgent G, a short ring and `runnext` (see `steal`); an M begins to spin only if the number of spinning Ms is less than half the number of busy Ps | `stealWork` |
-//! | 6 | the background G, if memory is to be given back (see `background`) | – |
-//! | 7 | none: release the P, check everything once more, park the M (see `idle`) | `stopm` |
+//! | 5 | the other Ps (see `steal`) | `stealWork` |
+//! | 6 | none: release the P, check everything once more, park the M (see `idle`) | `stopm` |
 //!
-//! - [`find_runnable`] takes all steps. It runs on g0 only.
-//! - [`pick_next`] takes step 3 alone, for a G that leaves: the switch then goes from G to G, without g0. One
-//!   comparison of two words shows whether steps 1 and 2 would find nothing ([`Processor::needs_slow_pick`]); without
-//!   [timer interrupts](Platform::TIMER_INTERRUPTS) [`pick_next`] also compares the earliest timer with the clock. If
-//!   step 1 or 2 might find a G, or if the local queue is empty, g0 takes all steps.
-//! - [`would_pick_readied`] makes the checks of [`pick_next`] for a G that ends and has a joiner. If it returns `true`,
-//!   the P would pick the joiner next, and the ending G switches to the joiner at once. (A G in a bubble and the child
-//!   of a scope do not ask.)
-//!
-//! `preempt` takes step 1 for a running G that an urgent one displaces.
-//!
-//! A slow pick, by g0, is requested
-//!
-//! | when | by |
-//! |---|---|
-//! | step 2 is due | [`Processor::begin_slow_pick`], which chooses the tick at which step 2 is due the next time |
-//! | step 2 was due, but an urgent G ran first | [`find_runnable`] |
-//! | an urgent G waits, or a timer is due so soon that no interrupt is armed for it | the timer's interrupt handler (`preempt::tick`); `preempt`, when the urgent G displaces no G yet; `urgent` |
-//! | the world is to stop | `stop_the_world` |
-//! | the G is locked to its M, which runs no other G | `lock_os_thread`; `yield_now`, when the locked G yields and continues |
-//! | a locked G is readied by an M with a P, and no P is idle | `lock_os_thread` |
-//! | a slice is over, where no interrupt preempts the G (threads) | sysmon, by a function of `slice`; the pick then takes step 2, too |
-//! | a trace is being taken: the slow pick records how each G leaves | `sampling` |
-//! | the program has installed a policy, which decides about each pick | `by_policy` |
-//!
-//! Code of other files changes which G step 3 finds, but chooses none: when a slice is over, `slice` puts the G of
-//! `runnext` at the tail of the ring, so that it does not inherit the slice. On platforms without timer interrupts, if
-//! a slice ends with an empty ring, `slice` first steals Gs into it.
+//! [`find_runnable`] takes all steps, on g0. [`pick_next`] takes step 3 alone, for a G that leaves: the switch then goes
+//! from G to G, without g0. One comparison of two words shows whether g0 has to take all steps instead, in a *slow
+//! pick* ([`Processor::needs_slow_pick`]). A slow pick is due when step 2 is; everything else that wants one requests
+//! it ([`Processor::request_slow_pick`]): an urgent G that waits, the end of a slice on threads, and some refinements.
 
 use crate::base::atomic::Ordering;
 use crate::base::run_queue::Slice;
@@ -48,6 +23,7 @@ use crate::engine::slice::{begin_next_slice, end_inherited_slice};
 use crate::engine::steal::{steal, steal_at_once, steal_urgent};
 use crate::engine::take_global::{check_global_queue, take_global_batch};
 use crate::engine::urgent::next_urgent;
+use crate::engine::wake::{stop_spinning, try_start_spinning};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
@@ -89,7 +65,7 @@ pub(crate) fn find_runnable<Plat: Platform>(
     }
 }
 
-/// Steps 1 to 5: returns the G to run next by Go's rules, if there is one.
+/// Steps 1 to 5: returns the G to run next, if there is one.
 #[inline(always)]
 fn next_by_default<Plat: Platform>(
     pinned: &Pinned<Plat>,
@@ -100,8 +76,7 @@ fn next_by_default<Plat: Platform>(
     // ANCHOR: pick
     let scheduler = machine.scheduler();
     let urgent = next_urgent(pinned, machine, processor);
-    // The urgent G runs before the global queue is checked. So the check is requested again. Otherwise the next
-    // check would come only after 61 more ticks.
+    // The urgent G runs before the global queue is checked, so the check is requested again.
     if urgent.is_some() && is_check_due {
         processor.request_global_check();
     }
@@ -132,9 +107,8 @@ pub(crate) fn pick_next<Plat: Platform>(
     processor.pop_local()
 }
 
-/// Whether [`pick_next`] would return a G that the leaving G puts into `runnext` now. Then the leaving G may switch to
-/// that G without the queue. This saves two locked instructions, and no other M is woken that would search in vain. It
-/// is also `false` if `runnext` is not empty, because the G there would have to go to the ring.
+/// Whether [`pick_next`] would return a G that the leaving G puts into an empty `runnext` now. Then the leaving G may
+/// switch to that G without the queue, which saves 23 instructions when a G ends and readies its joiner.
 #[inline(always)]
 pub(crate) fn would_pick_readied<Plat: Platform>(processor: &'static Processor<Plat>) -> bool {
     !processor.needs_slow_pick()
@@ -181,35 +155,5 @@ impl<Plat: Platform> Scheduler<Plat> {
     #[inline(always)]
     pub(crate) fn has_shared_work(&self) -> bool {
         self.global_length.load(Ordering::Relaxed) != 0 || self.signals.is_ready()
-    }
-}
-
-/// Makes the M spin if the number of spinning Ms is below half the number of Ps that are not idle. More spinning Ms
-/// would only take CPUs from the Ms that have work. Returns whether the M spins now. An M that was already spinning
-/// continues to spin.
-#[inline(always)]
-pub(crate) fn try_start_spinning<Plat: Platform>(
-    scheduler: &'static Scheduler<Plat>,
-    machine: &'static Machine<Plat>,
-    processor: &'static Processor<Plat>,
-) -> bool {
-    if machine.is_spinning() {
-        return true;
-    }
-    let spinning = scheduler.spinning.load(Ordering::Relaxed) as usize;
-    let idle = scheduler.idle_processors.load(Ordering::Relaxed) as usize;
-    if 2 * spinning >= scheduler.procs() - idle.min(scheduler.procs()) {
-        return false;
-    }
-    machine.begin_to_spin(processor);
-    true
-}
-
-/// Ends the spinning of an M that has found work. If it was the last M to spin and a P is idle, another M begins to
-/// spin, because there may be more work. Go: `resetspinning`.
-#[doc(alias = "resetspinning")]
-fn stop_spinning<Plat: Platform>(machine: &'static Machine<Plat>) {
-    if machine.end_spinning() {
-        machine.scheduler().wake_processor();
     }
 }

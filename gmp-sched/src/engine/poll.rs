@@ -1,31 +1,15 @@
-//! How Ms take device signals from the *raised list*. This list contains the signals that interrupt handlers have
-//! raised and for which a G waits. This file determines which M takes the signals from the list, and makes an M do so
-//! soon after a raise.
-//!
-//! An M polls the list at each pick on g0, and when a G gives way. The Gs that wait for these signals go to the urgent
-//! queue of the M's P (see `urgent`). Go calls `netpoll` later in a pick, after it has found the local and the global queue empty.
+//! How Ms take device signals from the *raised list*: the signals that interrupt handlers have raised and for which a G
+//! waits. An M polls this list at each pick on g0, and when a G gives way; the Gs go to the urgent queue of its P (see
+//! `urgent`). (Go calls `netpoll` later in a pick, after it has found the local and the global queue empty.)
 //!
 //! # No raise is lost
 //!
-//! `raise` publishes the signal, then executes a fence, then checks for an idle P. An M that goes idle releases its P,
-//! then executes a fence, then checks the raised list. So at least one of the two sees what the other has published.
-//!
-//! If `raise` finds an idle P, it relies on an idle M. If the M that parked last on the interrupted CPU is still idle,
-//! `raise` relies on this M ([`Platform::parked_machine`]), because it can be woken without an interrupt of another
-//! CPU. Otherwise `raise` relies on the timekeeper. `raise` unparks the M on which it relies. This M checks the raised
-//! list, takes a P and runs the G. It does not spin, so it wakes no further M. One of three things may happen before
-//! this M has taken a P:
-//!
-//! - Another M takes the last idle P. The unparked M then preempts an M that runs a G.
-//! - The M leaves the idle list because it is assigned a P for other work. The M polls before it takes that work.
-//! - The M leaves the idle list because its thread ends. If a signal is on the raised list, the M makes another M poll.
-//!
-//! In the last two cases the M is no longer the timekeeper, and clears its flag `will_poll`. It then executes a fence,
-//! and then checks the raised list. `raise` relies on an M only if it has seen, after its own fence, that the M was the
-//! timekeeper or had its flag set. So either the M sees the signal, or `raise` does not rely on the M.
-//!
-//! If `raise` finds no idle P, or no idle M on which it can rely, it preempts an M that runs a G, and that M then
-//! checks the raised list.
+//! If `raise` finds an idle P, it unparks an idle M: the one that parked last on this CPU
+//! ([`Platform::parked_machine`]), which no other CPU has to be interrupted for, or else the timekeeper. This M takes a P
+//! and runs the G. It does not spin, so it wakes no further M. If it has no P to take, or is assigned one for other work,
+//! or ends, it preempts an M, polls first, or makes another M poll. In the last two cases it first clears its flag
+//! `will_poll`, by which `raise` finds it. If there is no idle P, or no idle M to rely on, `raise` preempts an M that runs
+//! a G. [`idle`](crate::engine::idle) explains why one of the two sides always notices ("Store, fence, load").
 
 use core::ptr;
 
@@ -70,8 +54,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     /// interrupts. Go: `netpollBreak`.
     #[doc(alias = "netpollBreak")]
     pub(crate) fn wake_poller(&'static self) {
-        // Ordering: see "No raise is lost" above. Partners: the fences in `Machine::go_idle` and
-        // `Machine::take_poll_duty`.
+        // Ordering: partners: the fences in `Machine::go_idle` and `Machine::take_poll_duty`.
         fence(Ordering::SeqCst);
         Plat::point(Site::DeviceSignal);
         if self.idle_processors.load(Ordering::Relaxed) != 0
@@ -83,9 +66,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         }
     }
 
-    /// Returns an idle M, or `None` if no M is idle. Prefers the M that parked last on this CPU, if it is still idle,
-    /// because no other CPU has to be interrupted to wake that M. Otherwise returns the timekeeper, which is known
-    /// without a search.
+    /// Returns the idle M that parked last on this CPU, if there is one, or else the timekeeper, if an M is idle.
     fn find_poller(&'static self) -> Option<&'static Machine<Plat>> {
         let is_poller = |machine: &&'static Machine<Plat>| {
             machine.will_poll.load(Ordering::Relaxed) && ptr::eq(machine.scheduler(), self)
@@ -113,8 +94,7 @@ impl<Plat: Platform> Machine<Plat> {
             return false;
         }
         self.will_poll.store(false, Ordering::Relaxed);
-        // Ordering: the partner of this fence is the fence in `wake_poller`. Either that function does not rely on this
-        // M, or this M now finds the signal.
+        // Ordering: partner: the fence in `wake_poller`.
         fence(Ordering::SeqCst);
         Plat::point(Site::DeviceSignal);
         true

@@ -12,9 +12,7 @@
 //! An urgent G, which an event has readied (see `urgent`), does not wait for the slice to end: it displaces the running
 //! G, if the platform has timer interrupts. The displaced G goes to `runnext`, so it usually runs next, and the two Gs
 //! share the slice. After a displacement, the P runs undisturbed for a while ([`Platform::undisturbed`]). So the number
-//! of displacements in a slice is bounded, and each G makes progress. (The beginning of a slice does not start an
-//! undisturbed time. Otherwise a G whose timer is due just after the beginning would be late although nothing was
-//! displaced.)
+//! of displacements in a slice is bounded, and each G makes progress.
 //!
 //! ```
 //! use gmp_sched::native::{self, Native};
@@ -61,8 +59,6 @@ pub struct NextTick {
 /// Called by the interrupt handler when the timer of a CPU has fired. `machine` is the M whose thread runs on that CPU,
 /// or `None` if that thread is not the thread of an M. Takes no lock.
 pub fn tick<Plat: Platform>(machine: Option<&Machine<Plat>>) -> NextTick {
-    // The time is not an argument of this function, because a caller could pass a time in the future. A slice that
-    // begins in the future would not end.
     let now = Plat::now();
     let next_slice = now + Plat::slice();
     let Some(processor) = machine.and_then(Machine::processor) else {
@@ -130,13 +126,11 @@ pub(crate) fn gives_way_to_others<Plat: Platform>(scheduler: &Scheduler<Plat>, p
     processor.is_slice_over() || scheduler.signals.is_ready() || !processor.urgent.is_empty()
 }
 
-/// Lets the calling G give way if the world is to stop or the slice of the G is over. Also lets it give way if an
-/// urgent G may displace it.
+/// Lets the calling G give way if the world is to stop, if the slice of the G is over, or if an urgent G may displace it.
 ///
-/// There are three callers. The platform calls this where it interrupted a G in user code, after it has saved all
-/// registers of the G on the G's stack. The platform also calls this at the end of a pinned section during which a
-/// request came. The third caller is the code at the end of a system call. Each caller is pinned once, before and after
-/// the call; afterwards it may be on another M.
+/// The platform calls this where it interrupted a G in user code, after it has saved all registers of the G on the G's
+/// stack, and at the end of a pinned section during which a request came. The caller is pinned once, before and after the
+/// call; afterwards it may be on another M.
 ///
 /// # Panics
 ///
@@ -191,9 +185,8 @@ fn give_way_before_wait<Plat: Platform>() {
     }
 }
 
-/// Called when the slice is over. The calling G goes to the tail of the global queue or, if it is locked, to the list
-/// of locked Gs. If it is urgent, it goes to the tail of the urgent queue: the slice was that of other Gs. Go:
-/// `gopreempt_m`.
+/// Called when the slice is over. The calling G goes to the tail of the global queue or, if it is urgent, to the tail of
+/// the urgent queue, because the slice was that of other Gs. Go: `gopreempt_m`.
 #[doc(alias = "gopreempt_m")]
 pub(crate) fn preempt<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
@@ -206,9 +199,8 @@ pub(crate) fn preempt<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<
     leave(pinned, machine, me, None, Leave::GiveWay(PreemptReason::Slice), requeue)
 }
 
-/// Wakeup preemption. If there is an urgent G, and the calling G has run undisturbed for long enough, the urgent G runs
-/// first. After that G, the calling G usually runs next, in the rest of its slice. If the calling G has not run
-/// undisturbed for long enough, nothing displaces it; the next pick is a slow one.
+/// Wakeup preemption: if there is an urgent G, and the calling G has run undisturbed for long enough, the urgent G runs
+/// first. Otherwise the next pick is a slow one.
 fn displace_for_urgent<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
     let scheduler = machine.scheduler();

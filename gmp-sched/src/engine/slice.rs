@@ -2,23 +2,17 @@
 //!
 //! An ordinary switch measures no time: it arms no timer and reads no clock. While a CPU runs a thread, the timer of
 //! the CPU fires at least once per slice length. Its interrupt handler compares the P's tick, which counts slices, with
-//! the tick that it saw last time. If the two are equal, the same slice has lasted since then. (In Go, sysmon makes
-//! this comparison, on a thread of its own: `retake`.)
-//!
-//! So a slice lasts between one and three times its length before its G is preempted. The handler may see the G's slice
-//! for the first time only after one slice length, and the measured time begins at that moment. The handler may run
-//! again just before the measured slice is over, and ends the slice only when it runs the next time. An idle CPU has no
-//! timer tick.
+//! the tick that it saw last time. If the two are equal for the length of a slice, the slice is over. So a slice lasts
+//! between one and three times its length. (In Go, sysmon makes this comparison, on a thread of its own: `retake`.)
 //!
 //! A slice belongs to the P. It begins with a G from the ring, from the global queue or from another P. Gs from
-//! `runnext` and from the urgent queue continue it. (If it is over, an urgent G begins the next one.) When the slice is
-//! over, the running G goes to the tail of the global queue, and the G in `runnext` to the tail of the ring.
-//! `sim::slices` checks how long the Gs there wait.
+//! `runnext` and from the urgent queue continue it, and a system call does not interrupt it. When it is over, the running
+//! G goes to the tail of the global queue, and the G in `runnext` to the tail of the ring. `sim::slices` checks how long
+//! the Gs there wait.
 //!
-//! A slice continues during a system call. If the slice ends during the call, the G gives way when the call ends,
-//! unless sysmon has taken the P before. Where there are no timer interrupts ([`Platform::TIMER_INTERRUPTS`]), sysmon
-//! checks in place of the handler. There a slice that is over ends when the G leaves or returns from a system call: see
-//! [`end_inherited_slice`] and [`begin_next_slice`].
+//! Where there are no timer interrupts ([`Platform::TIMER_INTERRUPTS`]), sysmon checks in place of the handler. There a
+//! slice that is over ends when the G leaves or returns from a system call: see [`end_inherited_slice`] and
+//! [`begin_next_slice`].
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
@@ -81,10 +75,9 @@ impl<Plat: Platform> Processor<Plat> {
     }
 }
 
-/// Called when a G leaves for g0, because a slow pick is requested. On platforms on which interrupts preempt Gs, does
-/// nothing. On other platforms, if the slice of the leaving G is over, the G in `runnext` does not inherit that slice,
+/// Called when a G leaves for g0. Without timer interrupts, if the slice is over, the G in `runnext` does not inherit it,
 /// but goes to the tail of the ring. So the Gs of the ring run first, as after a preemption. If the ring is empty, Gs
-/// are stolen from another P before that. Then g0 calls [`begin_next_slice`].
+/// are stolen from another P before that.
 #[inline(always)]
 pub(crate) fn end_inherited_slice<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) {
     if !Plat::TIMER_INTERRUPTS && processor.is_slice_over() {
@@ -92,14 +85,10 @@ pub(crate) fn end_inherited_slice<Plat: Platform>(pinned: &Pinned<Plat>, process
     }
 }
 
-/// Called on g0 before each pick. On platforms on which interrupts preempt Gs, does nothing. On other platforms, if the
-/// slice of the G that has left is over, begins a new slice: the G in `runnext`, if there is one, goes to the tail of
-/// the ring, the mark that the slice is over is cleared, and the pick checks the global queue before the local one. (If
-/// [`end_inherited_slice`] has stolen Gs, the theft has begun a new slice already.)
-///
-/// A G may be in `runnext` although [`end_inherited_slice`] has emptied it, because the commit of the leaving G may
-/// have readied a G. If that G inherited the slice, two Gs that ready each other in their commits would starve the
-/// ring.
+/// Called on g0 before each pick. Without timer interrupts, if the slice of the G that has left is over, begins a new
+/// one, and the pick checks the global queue before the local one. (If [`end_inherited_slice`] has stolen Gs, the theft
+/// has begun a new slice already.) A G that the commit of the leaving G has put into `runnext` does not inherit the old
+/// slice. Otherwise two Gs that ready each other in their commits would starve the ring.
 #[inline(always)]
 pub(crate) fn begin_next_slice<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) {
     if !Plat::TIMER_INTERRUPTS && processor.is_slice_over() {

@@ -2,20 +2,14 @@
 //!
 //! There are two kinds. [`syscall`] is for work that may be short: the P is only marked, and sysmon retakes it if the
 //! call lasts. [`blocking`] is for work that will block: the P goes to another M at once (see `handoff`). Go has only
-//! the first kind for most calls, so its sysmon has to guess, 20 us or more after the beginning, that a call blocks. A
-//! kernel knows which calls block.
+//! the first kind for most calls, so its sysmon has to guess, 20 us or more after the beginning, that a call blocks.
 //!
-//! Both functions take the call as a closure, so that each system call ends when its closure returns or panics. If they
-//! returned a guard object instead, the G could leak the guard and continue without a P.
+//! Both take the call as a closure, so that each system call ends when its closure returns or panics. A G could leak a
+//! guard, and continue without a P. Outside of system calls, an M without a P never runs user code.
 //!
 //! On return the G takes its old P back if no other M took it, or else an idle P. If no P is idle, the G goes to the
-//! global queue and its M to the idle list. But a G that returns from a blocking call does not wait for the end of a
-//! slice: it goes to the urgent queue of its old P or of another P, and displaces the G that runs there (see `urgent`).
-//! (If the platform has no timer interrupts, or if the G is locked to its M, the G goes to the global queue instead.)
-//! Outside of system calls, an M without a P never runs user code.
-//!
-//! The slice continues during a call. If the slice ends during the call, sysmon takes the P away, or the G gives way on
-//! return. So Gs that make short calls one after the other run no longer than other Gs.
+//! global queue and its M to the idle list. But with timer interrupts, a G that returns from a blocking call goes to the
+//! urgent queue of its old P or of another P, and displaces the G that runs there (see `urgent`).
 //!
 //! ```
 //! use gmp_sched::native::{self, Native, go};
@@ -58,9 +52,8 @@ use crate::record::trace::EventKind;
 /// Entering costs a few stores; the P is taken away only if sysmon finds that the call lasts. During the call the G
 /// stays on its M, and must not spawn, yield or park. The G is not pinned, so where Ms are kernel threads, another
 /// thread may take the CPU from a call that computes for long. On threads of a host the call may block the thread,
-/// because sysmon checks at least every 10 ms. In a kernel the call must not block its thread; [`blocking`] is for
-/// calls that do. The reason is that in a kernel only the timer interrupts of CPUs that run a thread wake sysmon. If
-/// the thread blocked and its CPU halted, perhaps no such interrupt would come, and the P would stay unused.
+/// because sysmon checks at least every 10 ms. In a kernel it must not, because only the timer interrupts of CPUs that
+/// run a thread wake sysmon; [`blocking`] is for calls that do.
 ///
 /// On return, may block the calling G until there is a P for it. Not callable from interrupts.
 ///
@@ -115,8 +108,7 @@ pub fn try_blocking<Plat: Platform, R>(call: impl FnOnce() -> R) -> Result<R, Ou
 
 /// Like [`try_blocking`], but the caller stays pinned until its G has a P again or has been enqueued. This is for
 /// drivers of a kernel, whose `call` parks only the thread. Without the pin, another thread could displace the caller's
-/// thread for up to a slice. Before the driver has made its request to the device, the other thread could be that of
-/// the M that takes over the P. After the call and before the G has been enqueued, it could be any ready thread.
+/// thread for up to a slice, before the driver has made its request or after the call.
 ///
 /// # Errors
 ///

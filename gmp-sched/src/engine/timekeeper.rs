@@ -1,24 +1,13 @@
-//! Who wakes for the timers of idle Ps: the timekeeper.
+//! Who wakes for the timers of idle Ps: the timekeeper, which is the M that has been idle longest. It parks with a
+//! deadline: the earliest timer of all Ps, or none while no P is idle. (In this case an M holds the P of each timer, or
+//! is in a system call, which sysmon checks.) If the timekeeper takes a P or ends, the M that has then been idle longest
+//! takes over. So there is a timekeeper whenever an M is idle.
 //!
-//! The M that has been idle longest is the *timekeeper*: it parks with a deadline, which is the earliest timer of all
-//! Ps. While no P is idle, there is no deadline. In this case every timer belongs to a P that an M holds, or to a P
-//! whose M is in a system call, which sysmon checks. Ps are assigned to the other Ms of the idle list first. If the
-//! timekeeper takes a P or ends, the M that has then been idle longest takes over. So there is a timekeeper whenever an
-//! M is idle.
-//!
-//! As in the protocol in idle.md, each side stores, executes a fence, and then loads what the other side stores:
-//!
-//! - The timekeeper stores its deadline, and then reads the timers again. (The deadline is a field of the M, so the
-//!   next timekeeper has a deadline of its own.)
-//! - Code that makes a P idle or, without timer interrupts, sets a timer that is due earlier, publishes this change. It
-//!   then reads which M is the timekeeper, and the deadline of that M.
-//!
-//! Code that makes a P idle compares the earliest timer of *all* Ps with the deadline, and not only the timers of that
-//! P. The reason is that the timekeeper may have parked without a deadline while no P was idle. As soon as a P is idle,
-//! the timers of Ps that Ms have left in system calls depend on the timekeeper, too. Code that enters a system call
-//! need not compare, because it makes no P idle, and the deadline covers all Ps. The start of the world need not
-//! compare either, because it wakes an M to search: the last M that searches finds nothing, goes idle and compares,
-//! unless all Ps are held by then.
+//! Code that makes a P idle or, without timer interrupts, sets an earlier timer, wakes the timekeeper if that parks for
+//! too long. [`idle`](crate::engine::idle) explains why one of the two always notices ("Store, fence, load"). Code that
+//! makes a P idle compares the earliest timer of *all* Ps with the deadline, because the timekeeper may have parked
+//! without one while no P was idle. The start of the world need not compare, because it wakes an M to search, which goes
+//! idle and compares, unless all Ps are held by then.
 
 use crate::base::atomic::{Ordering, fence};
 use crate::base::instant::Instant;
@@ -39,8 +28,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     /// idle list and, on platforms without timer interrupts, after a timer has been set. Go: `wakeNetPoller`.
     #[doc(alias = "wakeNetPoller")]
     pub(crate) fn wake_timekeeper(&self, when: Instant) {
-        // Ordering: the partner of this fence is the fence in `park_deadline`. Either the caller sees the timekeeper's
-        // deadline, or the timekeeper sees the timer.
+        // Ordering: partner: the fence in `park_deadline`.
         fence(Ordering::SeqCst);
         Plat::point(Site::Timers);
         // Each M has its own `deadline`, so a former timekeeper does not overwrite the deadline of the new one.
@@ -55,8 +43,6 @@ impl<Plat: Platform> Scheduler<Plat> {
     /// due if that is earlier. Otherwise returns [`Instant::NEVER`].
     pub(crate) fn earliest_timekeeper_timer(&'static self) -> Instant {
         if self.idle_processors.load(Ordering::Relaxed) == 0 {
-            // A P that is not idle does not need the timekeeper. If an M holds the P, that M runs the timers of the P.
-            // If the M of the P is in a system call, sysmon checks the P.
             return Instant::NEVER;
         }
         let timers = self.processors().iter().map(|processor| processor.timers.earliest());
@@ -80,7 +66,7 @@ impl<Plat: Platform> Scheduler<Plat> {
             }
             Plat::point(Site::Timers);
             machine.deadline.store(earliest.as_nanos(), Ordering::Relaxed);
-            // Ordering: the partner of this fence is the fence in `wake_timekeeper`, which explains the reason.
+            // Ordering: partner: the fence in `wake_timekeeper`.
             fence(Ordering::SeqCst);
             Plat::point(Site::Timers);
             if self.earliest_timekeeper_timer() >= earliest {

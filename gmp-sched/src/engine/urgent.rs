@@ -1,9 +1,6 @@
-//! Urgent Gs: those that an event has readied, and that run before the other Gs of their P.
-//!
-//! There are three kinds of events: a timer is due, a device is ready, or a blocking call has ended and its M finds no
-//! idle P. (The last kind exists only with timer interrupts, see `syscall_return`.) The G of an event goes to the tail
-//! of the urgent queue of a P. (In Go it goes to `runnext` or to the global queue, and waits until the running G
-//! leaves or has used up its slice.)
+//! Urgent Gs: those that an event has readied, and that run before the other Gs of their P. An event is a due timer, a
+//! ready device, or the end of a blocking call whose M finds no idle P. (In Go the G of an event goes to `runnext` or to
+//! the global queue, and waits until the running G leaves or has used up its slice.)
 //!
 //! | who looks for urgent Gs | what happens |
 //! |---|---|
@@ -11,24 +8,16 @@
 //! | the timer's interrupt | if no G of the P was displaced in the last moment, the first urgent G displaces the running G (`preempt`) |
 //! | a thief without other work | it takes the first urgent G of another P |
 //!
-//! # Due timers stay in their wheel
-//!
-//! A pick moves only one G of a due timer to the urgent queue ([`take_first`]). The others stay in the timing wheel
-//! until their turn comes, in the order of their times. So no M spends long on readying Gs while it cannot be
-//! preempted.
-//!
-//! # The other Gs get their share
+//! Due timers stay in their wheel until their turn comes: a pick moves only one G of a due timer to the urgent queue
+//! ([`take_first`]). So no M spends long on readying Gs while it cannot be preempted.
 //!
 //! While other Gs wait, urgent Gs run one after the other for at most [`URGENT_TIME`]. Then one of the others runs. It
-//! runs undisturbed for a while ([`Platform::undisturbed`]), and so does the G that displaces another one. During the
-//! undisturbed time no interrupt is armed for the time of the next timer. Instead, each pick is a slow one, which reads
-//! the clock. So a thousand timers that are due at once cost no interrupts. While no timer is due soon, fast picks do
-//! not read the clock. (Without [timer interrupts](Platform::TIMER_INTERRUPTS), every pick reads the clock while a
-//! timer is armed.)
+//! runs undisturbed for a while ([`Platform::undisturbed`]), and so does the G that displaces another one. During this
+//! time no interrupt is armed for the next timer; instead, each pick is a slow one, which reads the clock. So a thousand
+//! timers that are due at once cost no interrupts, and while no timer is due soon, fast picks do not read the clock.
 //!
-//! Urgent Gs continue the slice of the G that ran before them. So an urgent G may have to give way soon after its
-//! event, because the slice of the others is over. It then goes to the tail of the urgent queue, and one of the others
-//! runs first. But a G is urgent for one slice only; later it is a G like any other.
+//! Urgent Gs continue the slice of the G that ran before them. If that slice is over, an urgent G goes to the tail of the
+//! urgent queue, and one of the others runs first. A G is urgent for one slice only; later it is a G like any other.
 
 use core::time::Duration;
 
@@ -75,9 +64,9 @@ pub(crate) fn next_urgent<Plat: Platform>(
     next
 }
 
-/// Takes the first urgent G of the current P; the caller runs that G. Before that, appends the Gs of events to the
-/// urgent queue: the G of the earliest due timer, and the Gs whose devices are ready. If the queue is empty, the first
-/// of these Gs is returned and not appended, which saves two locks.
+/// Takes the first urgent G of the current P; the caller runs that G. Before that, appends the G of the earliest due
+/// timer and the Gs whose devices are ready to the urgent queue. (If the queue is empty, the first of these Gs is
+/// returned and not appended, which saves two locks.)
 #[inline(always)]
 pub(crate) fn take_first<Plat: Platform>(
     pinned: &Pinned<Plat>,
@@ -113,8 +102,6 @@ impl<Plat: Platform> Processor<Plat> {
         if now.as_nanos() < self.urgent_until.load(Ordering::Relaxed) {
             return true;
         }
-        // The other Gs are those of the local and those of the global queue. If one of the two were ignored here, its
-        // Gs would starve.
         let others_wait = || !self.queue.is_empty() || scheduler.global_length.load(Ordering::Relaxed) != 0;
         if self.urgent_tick.load(Ordering::Relaxed) == self.tick() && others_wait() {
             return false;
@@ -170,7 +157,6 @@ fn let_another_run<Plat: Platform>(
 }
 
 /// Returns an urgent G of the P `of`, which another M holds or which is idle; the caller must run or enqueue that G.
-/// Otherwise the G might wait long, because the G that runs on that P does not leave.
 pub(crate) fn take_urgent<Plat: Platform>(
     pinned: &Pinned<Plat>,
     of: &'static Processor<Plat>,
@@ -214,7 +200,7 @@ pub(crate) fn await_next<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'sta
     if (!processor.urgent.is_empty() || earliest <= now) && !processor.is_alone() {
         // If a P is idle, this call wakes an M, which takes that P and runs the urgent G. (The raise of a signal has
         // made sure itself that an M notices it.)
-        scheduler.submitted_among_others();
+        scheduler.submitted();
     }
     let undisturbed_until = now + Plat::undisturbed();
     if is_any_waiting || Plat::TIMER_INTERRUPTS && earliest < undisturbed_until {

@@ -87,7 +87,7 @@ pub(crate) fn take_background<Plat: Platform>(
         return None;
     }
     machine.end_spinning();
-    // Ordering: as step 2 of Idle in idle.md; partner: the fence in `submitted_among_others`.
+    // Ordering: as step 2 of Idle in idle.md; partner: the fence in `submitted`.
     fence(Ordering::SeqCst);
     Plat::point(Site::Idle);
     if scheduler.is_work_visible() || scheduler.is_stopping() {

@@ -14,12 +14,12 @@ use core::ptr;
 use core::time::Duration;
 
 use crate::base::atomic::Ordering;
-use crate::engine::idle::Assignment;
-use crate::engine::pick::try_start_spinning;
 use crate::engine::preempt::{preempt, request};
 use crate::engine::ready::make_runnable;
 use crate::engine::steal::steal_order;
 use crate::engine::urgent::{await_next, take_urgent};
+use crate::engine::wake::Assignment;
+use crate::engine::wake::try_start_spinning;
 use crate::entities::current::CurrentGoroutine;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
@@ -72,7 +72,7 @@ fn place<Plat: Platform>(
     goroutine.set_used(used);
     to.ranked.push(goroutine, place.rank, now);
     if ptr::eq(to, processor) || !scheduler.wake_for(to) {
-        scheduler.submitted_among_others();
+        scheduler.submitted();
     }
     if let Some(holder) = scheduler.holder_of(to)
         && let Some(running) = holder.observe_current().and_then(Goroutine::placed)

@@ -133,7 +133,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("composition", "timer_of_a_retired_p_fires_in_time", ONE),
     ),
     mutant(
-        "engine/pick.rs",
+        "engine/wake.rs",
         "an M that has found work stays counted as spinning",
         "    if machine.end_spinning() {",
         "    if machine.spinning.swap(false, Ordering::Relaxed) {",

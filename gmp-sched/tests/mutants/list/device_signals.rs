@@ -315,7 +315,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/urgent.rs",
         "an M that polls leaves the second G to itself, although a P is idle",
-        "        scheduler.submitted_among_others();",
+        "        scheduler.submitted();",
         "",
         Model("pollers::second_g_of_a_poll_gets_an_idle_p"),
     ),

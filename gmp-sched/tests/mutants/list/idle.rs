@@ -5,7 +5,7 @@ use super::{Mutant, mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
-        "engine/idle.rs",
+        "engine/wake.rs",
         "submit has no fence",
         "        fence(Ordering::SeqCst);
         Plat::point(Site::Idle);
@@ -15,7 +15,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::submitter_against_an_idling_m"),
     ),
     mutant(
-        "engine/idle.rs",
+        "engine/wake.rs",
         "submit has a fence that is too weak",
         "        fence(Ordering::SeqCst);
         Plat::point(Site::Idle);
@@ -136,7 +136,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         ),
     ),
     mutant(
-        "engine/idle.rs",
+        "engine/wake.rs",
         "a waker that finds no idle P does not check again",
         "            self.spinning.fetch_sub(1, Ordering::SeqCst);
             if !self.begin_spinning() {
@@ -147,7 +147,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::waker_that_finds_no_idle_p_checks_again"),
     ),
     mutant(
-        "engine/idle.rs",
+        "engine/wake.rs",
         "a waker that finds no idle P stays counted as spinning",
         "            self.spinning.fetch_sub(1, Ordering::SeqCst);
             if !self.begin_spinning() {
@@ -157,7 +157,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::waker_that_finds_no_idle_p_checks_again"),
     ),
     mutant(
-        "engine/idle.rs",
+        "engine/wake.rs",
         "a woken M is marked as spinning after it can see its P",
         "        self.spinning.store(assignment == Assignment::Search, Ordering::Relaxed);
         self.assigned_processor.store(Some(processor), Ordering::Release);",
@@ -166,7 +166,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::submitter_against_an_idling_m"),
     ),
     mutant(
-        "engine/idle.rs",
+        "engine/wake.rs",
         "a P is assigned without Release",
         "        self.assigned_processor.store(Some(processor), Ordering::Release);",
         "        self.assigned_processor.store(Some(processor), Ordering::Relaxed);",
@@ -213,7 +213,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::submitter_against_a_spinning_m_that_gives_up"),
     ),
     mutant(
-        "engine/pick.rs",
+        "engine/wake.rs",
         "a spinning M that finds work wakes no other M",
         "    if machine.end_spinning() {
         machine.scheduler().wake_processor();
@@ -222,7 +222,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("idle::submitter_against_a_spinning_m_that_finds_work"),
     ),
     mutant(
-        "engine/pick.rs",
+        "engine/wake.rs",
         "a spinning M that finds work wakes another M while it still counts as spinning",
         "    if machine.end_spinning() {
         machine.scheduler().wake_processor();

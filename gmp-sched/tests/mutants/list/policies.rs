@@ -77,7 +77,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "refinements/by_policy.rs",
         "a placed G wakes no M",
-        "scheduler.submitted_among_others();",
+        "scheduler.submitted();",
         "",
         Simulation("simulation/policies", "higher_priorities_run_first_and_waiting_counts", 100),
     ),
