@@ -24,7 +24,7 @@
 //! | | `timers`, `waiter`, `signal`, `current_slice`, `current_call`, `sampler`, `locked`, `world_stop`, `bubble` | the data of these mechanisms in Gs, Ms, Ps and the scheduler | `timer`, `sudog`, `pollDesc`, `sysmontick` |
 //! | `engine` | `schedule`, `pick`, `take_global`, `steal` | the loop of g0, the pick of the next G, taking from the global queue, stealing | `schedule`, `findRunnable`, `globrunqgetbatch`, `stealWork` |
 //! | | `enqueue`, [`mod@yield_now`] | enqueueing runnable Gs, yielding | `runqput`, `injectglist`, `Gosched` |
-//! | | `switch`, [`mod@park`], `ready` | switching from a G, the commit on the far side, blocking and readying | `execute`, `mcall`, `gopark`, `goready` |
+//! | | `switch`, `park`, `ready` | switching from a G, the commit on the far side, parking and readying | `execute`, `mcall`, `gopark`, `goready` |
 //! | | `wake`, [`idle`], `timekeeper` | wakeups; idle Ps and Ms, and why no wakeup is lost; the M that wakes for the timers of idle Ps | `wakep`, `startm`, `stopm`, `wakeNetPoller` |
 //! | | `slice`, [`preempt`], [`sysmon`] | time slices and preemption; the monitor of slices and system calls | `retake`, `gopreempt_m`, `sysmon` |
 //! | | [`syscall`], `handoff` | system calls and handoff | `entersyscall`, `exitsyscall`, `handoffp` |
@@ -38,14 +38,14 @@
 //! | | `background` | the G that frees the memory of caches | `bgscavenge` |
 //! | | `sampling`, `tracing`, `spans` | recording a sample of Gs; taking a trace; spans and marks of programs | `runtime/trace` |
 //! | | `exchange_stacks`, `poison`, `windows` | reuse of stacks; for tests, a pattern on dead stacks; a panic where it would break an invariant ends the program | |
-//! | | [`by_policy`], `retire` | a program's own policy decides; idle Ms end | |
+//! | | [`by_policy`], `slices_on_threads`, `lone_yields`, `retire` | a program's own policy decides; slices without interrupts; a G that yields alone steals; idle Ms end | |
 //! | [`interrupt_return`] | | asynchronous preemption on the return from an interrupt, for kernels | `asyncPreempt`, `doSigPreempt` |
 //! | `lifecycle` | [`mod@spawn`], `new_goroutine`, `start_scheduler`, [`join`], `closure`, `finish`, [`mod@exit`], `children`, `free_slots` | beginning and end of a G; reuse of dead Gs | `newproc`, `goexit`, `gfget`, `gfput`, `malg` |
 //! | `library` | [`chan`], [`mod@select`] | channels; waiting for one of several channels | `hchan`, `chansend`, `chanrecv`, `selectgo` |
 //! | | [`sync`] | locks, semaphores, groups | package `sync`, `sema.go` |
 //! | | [`mod@time`], [`cancel`] | timers of programs, tickers, delayed functions; contexts and limits of waits | `time`, `context` |
 //! | | [`mod@scope`], [`coroutine`], [`future`] | children that borrow from their parent; generators by direct switch; `core::future` in a G | `coro`, `iter.Pull` |
-//! | | [`device_signals`], [`mod@sleep`] | waiting for a device, and for a point in time | `pollDesc`, `timeSleep` |
+//! | | [`device_signals`], [`mod@sleep`], [`mod@park`] | waiting for a device, for a point in time, and for anything | `pollDesc`, `timeSleep` |
 //! | | `waiter` | wait queues | `sudog`, `waitq` |
 //! | `report` | [`schedtrace`], [`snapshot`], `goroutine_list`, `timeline`, [`debugger`], [`stack_overflow`] | the state of a scheduler as text in Go's format, as numbers in memory that another program reads, and as a list of Gs; a drawing of what ran on each P; offsets for debuggers; which G has overflowed its stack | `schedtrace` |
 //! | [`synctest`] | | bubbles with a clock of their own, for tests | `testing/synctest` |
@@ -138,10 +138,10 @@ pub mod trace {
 }
 
 pub use base::run_queue;
-pub use engine::{idle, park, preempt, syscall, sysmon, yield_now};
+pub use engine::{idle, preempt, syscall, sysmon, yield_now};
 pub use entities::name::{NAME_LIMIT, Name};
 pub use entities::{goroutine, machine, processor, scheduler};
-pub use library::{cancel, chan, device_signals, scope, select, sleep, sync, time};
+pub use library::{cancel, chan, device_signals, park, scope, select, sleep, sync, time};
 #[cfg(feature = "extras")]
 pub use library::{coroutine, future};
 pub use lifecycle::closure::BODY_LIMIT;

@@ -2,7 +2,7 @@
 //!
 //! | hook | called by | what is attached | without it (`refinements/none.rs`) |
 //! |---|---|---|---|
-//! | [`next_by_policy`], [`steal_by_policy`], [`place_queued`], [`place_displaced`], [`displace_by_policy`] | `pick`, `enqueue`, `preempt` | the program has installed a policy, which decides in place of the textbook | no program has one |
+//! | [`next_by_policy`], [`place_queued`], [`place_displaced`], [`displace_by_policy`] | `pick`, `enqueue`, `preempt` | the program has installed a policy, which decides in place of the textbook | no program has one |
 //! | [`take_background`] | `pick`, before the M goes idle | the G that frees the memory of caches | the M goes idle |
 //! | [`wait_for_locked`], [`start_elsewhere`] | `schedule`, `pick` | an M whose G is locked to it runs no other G; a G that is locked to another M runs there | no G is locked |
 //! | [`ready_elsewhere`] | `ready` | a G that is locked to its M goes to no queue of a P | as above |
@@ -11,6 +11,8 @@
 //! | [`stay_to_unwind`], [`unlock_after_unwinding`] | `native` | a G that waits while it unwinds is locked to its thread | such a G ends the program |
 //! | [`stop_for_world`], [`stop_processor`], [`leave_stopped`], [`give_way_to_stop`] | `pick`, `handoff`, `syscall_return`, `preempt` | a P is given up, because another G has stopped the world | the world is never stopped |
 //! | [`end_of_idleness`], [`retire_if_unneeded`], [`note_surplus`] | `idle`, `syscall_return` | an idle M ends if there have been more than needed for some time | each M stays |
+//! | [`begin_next_slice`], [`end_inherited_slice`], [`before_wait`] | `pick`, and each operation that may wait | where no interrupt preempts a G, a slice that is over ends when the G leaves | such a slice does not end |
+//! | [`steal_for_lone_yield`] | `yield_now` | a G that yields alone on its P now and then takes a G from another P | such a G continues |
 //! | [`reuse_stack`], [`pass_stack_on`] | `park`, `switch`, `finish`, before the first switch to a G | the G gets a stack that is in the caches | each G keeps its own stack |
 //! | [`poison`], [`check_poison`] | `free_slots` | for tests: a write to the stack of a dead G ends the program | the write is not noticed |
 //! | [`spawned`], [`spawned_outside`], [`readied`], [`runnable_again`], [`returned`] | where a G becomes runnable | a sample of the Gs measures how long it is runnable; a trace shows every G | no G is sampled |
@@ -22,7 +24,7 @@
 
 pub(crate) use crate::refinements::background::take_background;
 pub(crate) use crate::refinements::by_policy::{
-    displace as displace_by_policy, next as next_by_policy, place_displaced, place_queued, steal as steal_by_policy,
+    displace as displace_by_policy, next as next_by_policy, place_displaced, place_queued,
 };
 pub(crate) use crate::refinements::exchange_stacks::{pass_stack_on, reuse_stack};
 pub(crate) use crate::refinements::lock_os_thread::{
@@ -30,8 +32,10 @@ pub(crate) use crate::refinements::lock_os_thread::{
 };
 #[cfg(feature = "std")]
 pub(crate) use crate::refinements::lock_os_thread::{stay_to_unwind, unlock_after_unwinding};
+pub(crate) use crate::refinements::lone_yields::steal_for_lone_yield;
 pub(crate) use crate::refinements::poison::{check_poison, poison};
 pub(crate) use crate::refinements::retire::{end_of_idleness, note_surplus, retire_if_unneeded};
 pub(crate) use crate::refinements::sampling::{readied, returned, runnable_again, spawned, spawned_outside};
+pub(crate) use crate::refinements::slices_on_threads::{before_wait, begin_next_slice, end_inherited_slice};
 pub(crate) use crate::refinements::stop_the_world::{give_way_to_stop, leave_stopped, stop_for_world, stop_processor};
 pub(crate) use crate::refinements::windows::Window;

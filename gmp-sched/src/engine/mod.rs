@@ -8,7 +8,7 @@ pub(crate) mod handoff;
 pub(crate) mod hooks;
 pub mod idle;
 pub(crate) mod machines;
-pub mod park;
+pub(crate) mod park;
 pub(crate) mod pick;
 pub(crate) mod poll;
 pub mod preempt;

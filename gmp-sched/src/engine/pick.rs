@@ -1,5 +1,6 @@
 //! The order in which an M picks the next G. All code that chooses among runnable Gs calls a function of this file.
-//! (There are two exceptions. A coroutine switches to a certain G. An M with a locked G waits for that G.)
+//! (There are three exceptions. A coroutine switches to a certain G, and a G that ends to its joiner if that would be
+//! picked next. An M with a locked G waits for that G.)
 //!
 //! | step | source of the next G | Go: `findRunnable` (runtime/proc.go, go1.27) |
 //! |---|---|---|
@@ -15,19 +16,15 @@
 //! pick* ([`Processor::needs_slow_pick`]). A slow pick is due when step 2 is; everything else that wants one requests
 //! it ([`Processor::request_slow_pick`]): an urgent G that waits, the end of a slice on threads, and some refinements.
 
-use crate::base::atomic::Ordering;
 use crate::base::run_queue::Slice;
-use crate::engine::enqueue::put_last;
 use crate::engine::hooks;
-use crate::engine::slice::{begin_next_slice, end_inherited_slice};
-use crate::engine::steal::{steal, steal_at_once, steal_urgent};
+use crate::engine::steal::steal;
 use crate::engine::take_global::{check_global_queue, take_global_batch};
 use crate::engine::urgent::next_urgent;
 use crate::engine::wake::{stop_spinning, try_start_spinning};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
-use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
 
 /// Returns a G to run; blocks the M until there is one. Called on g0.
@@ -42,7 +39,7 @@ pub(crate) fn find_runnable<Plat: Platform>(
             machine.wait_for_processor(pinned);
             continue;
         };
-        begin_next_slice(pinned, processor);
+        hooks::begin_next_slice(pinned, processor);
         // The request for a slow pick is cleared before the checks below, so that a request that comes during the
         // checks is kept.
         let is_check_due = processor.begin_slow_pick();
@@ -98,41 +95,13 @@ pub(crate) fn pick_next<Plat: Platform>(
     processor: &'static Processor<Plat>,
 ) -> Option<&'static Goroutine<Plat>> {
     if processor.needs_slow_pick() {
-        end_inherited_slice(pinned, processor);
+        hooks::end_inherited_slice(pinned, processor);
         return None;
     }
     if !Plat::TIMER_INTERRUPTS && processor.has_due_timer() {
         return None;
     }
     processor.pop_local()
-}
-
-/// Whether [`pick_next`] would return a G that the leaving G puts into an empty `runnext` now. Then the leaving G may
-/// switch to that G without the queue, which saves 23 instructions when a G ends and readies its joiner.
-#[inline(always)]
-pub(crate) fn would_pick_readied<Plat: Platform>(processor: &'static Processor<Plat>) -> bool {
-    !processor.needs_slow_pick()
-        && (Plat::TIMER_INTERRUPTS || !processor.has_due_timer())
-        && processor.queue.next().is_none()
-}
-
-/// Whether this P has nothing else to run than the G that yields, and there is no other reason to go to g0.
-pub(crate) fn has_nothing_else<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) -> bool {
-    let scheduler = pinned.machine().scheduler();
-    !processor.has_work() && !scheduler.has_shared_work() && !scheduler.is_stopping()
-}
-
-/// Step 5 for a yield: tries to steal a G from another P and puts it into the local ring. Returns whether it found
-/// one.
-pub(crate) fn take_from_others<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) -> bool {
-    if pinned.machine().scheduler().policy().is_some() {
-        return hooks::steal_by_policy(pinned, processor);
-    }
-    let found = steal_urgent(pinned, processor).or_else(|| steal_at_once(pinned, processor));
-    if let Some(found) = found {
-        put_last(pinned.machine().scheduler(), processor, found);
-    }
-    found.is_some()
 }
 
 impl<Plat: Platform> Processor<Plat> {
@@ -147,13 +116,5 @@ impl<Plat: Platform> Processor<Plat> {
             self.advance_tick();
         }
         Some(goroutine)
-    }
-}
-
-impl<Plat: Platform> Scheduler<Plat> {
-    /// Whether there is work that belongs to no P: a G in the global queue, or a device that is ready.
-    #[inline(always)]
-    pub(crate) fn has_shared_work(&self) -> bool {
-        self.global_length.load(Ordering::Relaxed) != 0 || self.signals.is_ready()
     }
 }

@@ -22,17 +22,6 @@ use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
 
 impl<Plat: Platform> Scheduler<Plat> {
-    /// Readies the Gs whose signals were raised, for a caller that is a G or a waker. Returns whether there were any.
-    /// These Gs go to `runnext`, as if the caller had readied them.
-    pub(crate) fn poll(&'static self, pinned: &Pinned<Plat>) -> bool {
-        let mut any = false;
-        self.poll_each(pinned, |goroutine| {
-            ready_pinned(pinned, goroutine);
-            any = true;
-        });
-        any
-    }
-
     /// Calls `ready` for each G whose signal was raised, in the order of the raises. `ready` must ready the G. Go:
     /// `netpoll(0)`.
     #[doc(alias = "netpoll")]

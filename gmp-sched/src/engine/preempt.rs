@@ -33,7 +33,6 @@
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
-use crate::base::under_loom::IS_MODEL;
 use crate::engine::enqueue::{requeue_global, requeue_next, requeue_urgent};
 use crate::engine::hooks;
 use crate::engine::switch::leave;
@@ -158,31 +157,6 @@ pub fn give_way<Plat: Platform>(pinned: Pinned<Plat>) -> Pinned<Plat> {
         return preempt(caller);
     }
     displace_for_urgent(caller)
-}
-
-/// Called at the beginning of each operation that may wait. On platforms without timer interrupts, lets the calling G
-/// give way if its slice is over or the world is to stop. Otherwise a G whose waits are always over at once would never
-/// leave its M, and the other Gs of the P would starve. Does nothing if the caller may not leave its M.
-#[inline(always)]
-pub(crate) fn before_wait<Plat: Platform>() {
-    if !Plat::TIMER_INTERRUPTS
-        && !IS_MODEL
-        && let Some(processor) = Plat::current_machine().and_then(Machine::processor)
-        && processor.needs_slow_pick()
-    {
-        give_way_before_wait::<Plat>();
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn give_way_before_wait<Plat: Platform>() {
-    let Some(caller) = CurrentGoroutine::<Plat>::if_may_block() else { return };
-    if caller.machine.scheduler().is_stopping() {
-        drop(hooks::give_way_to_stop(caller));
-    } else if caller.processor.is_slice_over() {
-        drop(preempt(caller));
-    }
 }
 
 /// Called when the slice is over. The calling G goes to the tail of the global queue or, if it is urgent, to the tail of

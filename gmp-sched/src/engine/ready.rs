@@ -11,29 +11,9 @@ use crate::platform::{Pinned, Platform};
 
 /// Makes a parked G runnable and puts it into `runnext` of the caller's P. Go: `goready`.
 ///
-/// Callable on any thread. If the caller is not an M of the G's own scheduler, or is in a system call, the G goes to
-/// the global queue of its own scheduler. A G that is locked to its M goes to neither, because only that M may run it.
-/// Does not block; not callable from interrupts.
-///
-/// # Safety
-///
-/// - The commit of the G's [`park`](crate::engine::park::park) made the G known to the caller, and no other code readies the G for that park. A G
-///   that is found waiting by other means may not have left its stack yet, and would then run on two Ms at once.
-/// - After that commit has made the G known, the commit uses nothing that is on the G's stack or that the G owns or
-///   borrows. The commit must have moved everything that it still needs into itself.
-///
-/// # Panics
-///
-/// The G is not parked.
+/// If the caller is not an M of the G's own scheduler, or is in a system call, the G goes to the global queue of its own
+/// scheduler. A G that is locked to its M goes to neither, because only that M may run it.
 #[doc(alias = "goready")]
-#[expect(unsafe_code, reason = "the caller must be the one to which the commit made the G known")]
-#[inline]
-#[track_caller]
-pub unsafe fn ready<Plat: Platform>(goroutine: &'static Goroutine<Plat>) {
-    ready_pinned(&Pinned::of_scheduler(), goroutine);
-}
-
-/// Like [`ready`], for a caller that is pinned.
 #[inline(always)]
 pub(crate) fn ready_pinned<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     if let Some((machine, processor)) = end_wait(pinned, goroutine) {

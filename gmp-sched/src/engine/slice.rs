@@ -10,18 +10,16 @@
 //! G goes to the tail of the global queue, and the G in `runnext` to the tail of the ring. `sim::slices` checks how long
 //! the Gs there wait.
 //!
-//! Where there are no timer interrupts ([`Platform::TIMER_INTERRUPTS`]), sysmon checks in place of the handler. There a
-//! slice that is over ends when the G leaves or returns from a system call: see [`end_inherited_slice`] and
-//! [`begin_next_slice`].
+//! Where there are no timer interrupts ([`Platform::TIMER_INTERRUPTS`]), sysmon checks in place of the handler, and
+//! `refinements::slices_on_threads` ends the slice.
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
-use crate::engine::enqueue::{put_last, put_next_last};
-use crate::engine::steal::steal_at_once;
+use crate::engine::enqueue::put_next_last;
 use crate::entities::current_slice::NONE;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
-use crate::platform::{Pinned, Platform};
+use crate::platform::Platform;
 
 impl<Plat: Platform> Processor<Plat> {
     /// Ends the current slice if it has lasted too long.
@@ -53,7 +51,7 @@ impl<Plat: Platform> Processor<Plat> {
         // The pick of the next G advances the tick.
         self.slice.begin(self.tick() + 1, Plat::now());
         if !Plat::TIMER_INTERRUPTS {
-            // Otherwise the pick would check the global queue first, see `begin_next_slice`.
+            // Otherwise the pick would check the global queue first.
             self.slice.ends.store(NONE, Ordering::Relaxed);
         }
         if is_urgent {
@@ -72,47 +70,5 @@ impl<Plat: Platform> Processor<Plat> {
     #[inline(always)]
     pub(crate) fn is_slice_over(&self) -> bool {
         self.slice.ends.load(Ordering::Relaxed) == self.tick()
-    }
-}
-
-/// Called when a G leaves for g0. Without timer interrupts, if the slice is over, the G in `runnext` does not inherit it,
-/// but goes to the tail of the ring. So the Gs of the ring run first, as after a preemption. If the ring is empty, Gs
-/// are stolen from another P before that.
-#[inline(always)]
-pub(crate) fn end_inherited_slice<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) {
-    if !Plat::TIMER_INTERRUPTS && processor.is_slice_over() {
-        put_runnext_last(pinned, processor);
-    }
-}
-
-/// Called on g0 before each pick. Without timer interrupts, if the slice of the G that has left is over, begins a new
-/// one, and the pick checks the global queue before the local one. (If [`end_inherited_slice`] has stolen Gs, the theft
-/// has begun a new slice already.) A G that the commit of the leaving G has put into `runnext` does not inherit the old
-/// slice. Otherwise two Gs that ready each other in their commits would starve the ring.
-#[inline(always)]
-pub(crate) fn begin_next_slice<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) {
-    if !Plat::TIMER_INTERRUPTS && processor.is_slice_over() {
-        if processor.queue.next().is_some() {
-            put_runnext_last(pinned, processor);
-        }
-        processor.slice.ends.store(NONE, Ordering::Relaxed);
-        processor.request_global_check();
-    }
-}
-
-/// Puts the G in `runnext` at the tail of the ring, because the slice is over. The leaving G may hold locks that its
-/// commit releases on the far side. This function takes none of these locks.
-#[cold]
-#[inline(never)]
-fn put_runnext_last<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) {
-    let scheduler = pinned.machine().scheduler();
-    if processor.queue_length() == 0
-        && let Some(stolen) = steal_at_once(pinned, processor)
-    {
-        processor.note_kick(stolen);
-        put_last(scheduler, processor, stolen);
-    }
-    if put_next_last(scheduler, processor) {
-        processor.counters.preemptions.add(1);
     }
 }

@@ -3,9 +3,7 @@
 //!
 //! This file decides from whom Gs are stolen, when, and how many at once.
 //! [`RunQueue::steal_into`](crate::base::run_queue::RunQueue::steal_into) puts all stolen Gs except the last one into
-//! the thief's own ring, and returns the last one. The G that [`steal`] returns to `pick` runs at once. The callers of
-//! [`steal_at_once`] and [`steal_urgent`] have another G to run, so they put the returned G at the tail of the ring,
-//! too.
+//! the thief's own ring, and returns the last one, which runs at once.
 
 use core::time::Duration;
 
@@ -68,38 +66,6 @@ pub(crate) fn steal<Plat: Platform>(
     // ANCHOR_END: steal
 }
 
-/// Like [`steal`], for a caller that has something else to run if nothing is found. Makes one round, without waiting,
-/// and takes no urgent G. Takes the G in `runnext` of a victim only if the victim's slice is
-/// over. While the slice is not over, that G is likely to run soon on the victim, in the rest of the slice.
-pub(crate) fn steal_at_once<Plat: Platform>(
-    pinned: &Pinned<Plat>,
-    processor: &'static Processor<Plat>,
-) -> Option<&'static Goroutine<Plat>> {
-    let processors = pinned.machine().scheduler().processors();
-    let mut victims = steal_order(processors.len(), processor.random())
-        .map(|index| &processors[index])
-        .filter(|victim| !core::ptr::eq(*victim, processor) && victim.status() != ProcessorStatus::Idle);
-    let found = victims.find_map(|victim| {
-        let next = victim.is_slice_over().then(|| victim.queue.next()).flatten();
-        let found = victim.queue.steal_into(&processor.queue, share, next)?;
-        processor.begin_stolen(victim, found);
-        Some(found)
-    })?;
-    processor.counters.steals.add(1);
-    Some(found)
-}
-
-/// Returns an urgent G of any P, if there is one. Without this function, that G could run late, because the G that runs
-/// on its P may not leave for a long time.
-pub(crate) fn steal_urgent<Plat: Platform>(
-    pinned: &Pinned<Plat>,
-    processor: &'static Processor<Plat>,
-) -> Option<&'static Goroutine<Plat>> {
-    let found = pinned.machine().scheduler().processors().iter().find_map(|victim| take_urgent(pinned, victim))?;
-    processor.advance_tick();
-    Some(found)
-}
-
 fn steal_from<Plat: Platform>(
     pinned: &Pinned<Plat>,
     processor: &'static Processor<Plat>,
@@ -155,26 +121,4 @@ pub(crate) fn steal_order(count: usize, random: u32) -> impl Iterator<Item = usi
     let (count, start) = (count as u64, u64::from(random));
     let step = STEPS[(random >> 16) as usize % STEPS.len()];
     (0..count).map(move |visit| ((start + visit * step) % count) as usize)
-}
-
-#[cfg(all(test, feature = "std"))]
-mod tests {
-    use alloc::vec;
-
-    use super::steal_order;
-    use crate::entities::scheduler::PROCESSOR_LIMIT;
-
-    #[test]
-    fn every_order_visits_each_processor_once() {
-        for count in (1..=64).chain([255, 1000, PROCESSOR_LIMIT]) {
-            for random in (0..1000u32).map(|n| n.wrapping_mul(0x9E37_79B9)) {
-                let mut seen = vec![false; count];
-                for index in steal_order(count, random) {
-                    assert!(!seen[index], "{index} twice among {count} with {random}");
-                    seen[index] = true;
-                }
-                assert!(seen.iter().all(|&seen| seen));
-            }
-        }
-    }
 }

@@ -190,7 +190,7 @@ impl<Plat: Platform> Syscall<Plat> {
         let Some(processor) = take_processor_back(&pinned, machine, me) else {
             // The M got no P, so the G is enqueued. Go: `exitsyscallNoP`.
             if has_to_stay {
-                stay_on(machine);
+                hooks::stay_on(machine);
             }
             Plat::may_migrate();
             drop(leave(pinned, machine, me, None, Leave::Recorded, requeue));
@@ -203,17 +203,6 @@ impl<Plat: Platform> Syscall<Plat> {
         if (has_to_stop(scheduler) || gives_way_to_others(scheduler, processor)) && !has_to_stay {
             drop(give_way(pinned));
         }
-    }
-}
-
-/// Locks the calling G, which is at the end of a system call, to `machine` until the G ends.
-#[cold]
-#[inline(never)]
-fn stay_on<Plat: Platform>(machine: &'static Machine<Plat>) {
-    if hooks::stay_on(machine).is_err() {
-        let why =
-            "a section that forbids waits is open at the end of a system call, and there is no thread to take over";
-        Plat::fatal(machine.scheduler(), format_args!("{why}"));
     }
 }
 

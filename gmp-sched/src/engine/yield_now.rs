@@ -3,11 +3,13 @@
 use crate::base::atomic::Ordering;
 use crate::engine::enqueue::{requeue_global, requeue_last};
 use crate::engine::hooks;
-use crate::engine::pick::{has_nothing_else, pick_next, take_from_others};
+use crate::engine::pick::pick_next;
 use crate::engine::switch::leave;
 use crate::entities::current::CurrentGoroutine;
 use crate::entities::events::Leave;
 use crate::entities::goroutine::Goroutine;
+use crate::entities::processor::Processor;
+use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
 
 /// Lets other Gs run first. Go: `runtime.Gosched`.
@@ -15,8 +17,7 @@ use crate::platform::{Pinned, Platform};
 /// The caller goes to the tail of the local ring. If the global queue has work or the ring is full, the caller goes to
 /// the tail of the global queue instead. (Go always uses the global queue. While the global queue is empty, the order
 /// of the Gs is the same with the local ring, which needs no lock.) Returns at once if this P has nothing else to run
-/// and the global queue is empty. Only about every 64th such yield first tries to steal Gs from other Ps. Not callable
-/// from interrupts.
+/// and the global queue is empty. Not callable from interrupts.
 ///
 /// # Panics
 ///
@@ -52,14 +53,13 @@ pub fn yield_now<Plat: Platform>() {
 fn yield_to_g0<Plat: Platform>(pinned: Pinned<Plat>) {
     let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::of(pinned);
     let scheduler = machine.scheduler();
-    if has_nothing_else(&pinned, processor) {
+    if has_nothing_else(scheduler, processor) {
         // A yield that finds nothing else to run begins a new slice.
         processor.advance_tick();
         if me.is_locked() {
             processor.request_slow_pick();
         }
-        let steals_now = processor.tick().is_multiple_of(LONE_YIELDS) && !processor.is_alone();
-        if !steals_now || !take_from_others(&pinned, processor) {
+        if !hooks::steal_for_lone_yield(&pinned, processor) {
             return;
         }
     }
@@ -75,7 +75,8 @@ fn yield_to_g0<Plat: Platform>(pinned: Pinned<Plat>) {
     drop(leave(pinned, machine, me, None, Leave::Yield, requeue));
 }
 
-/// After this many yields of a G that is alone on its P, the calling M tries once to take a G from another P
-/// ([`take_from_others`]). The reason is that the G may yield in a loop until another G has run. This P may be the only
-/// one that can run that other G; see golang/go#13546.
-const LONE_YIELDS: u64 = 64;
+/// Whether the P of a G that yields has nothing else to run, and there is no other reason to go to g0.
+fn has_nothing_else<Plat: Platform>(scheduler: &Scheduler<Plat>, processor: &Processor<Plat>) -> bool {
+    let is_shared_work = scheduler.global_length.load(Ordering::Relaxed) != 0 || scheduler.signals.is_ready();
+    !processor.has_work() && !is_shared_work && !scheduler.is_stopping()
+}

@@ -40,7 +40,7 @@ pub struct Machine<Plat: Platform> {
     /// How many times waits are forbidden for the G that runs on this M: once for each section of code in which it must
     /// not wait, and once for a stop of the world. See [`forbid_waits`](Self::forbid_waits).
     forbids_waits: AtomicU32,
-    /// The G whose [`park`](crate::engine::park::park) runs its commit on this M now, if that commit is a program's.
+    /// The G whose [`park`](crate::park::park) runs its commit on this M now, if that commit is a program's.
     committing: AtomicRef<Goroutine<Plat>>,
     /// The P that was assigned to this M, until the M takes that P. Go: `nextp`.
     pub(crate) assigned_processor: AtomicRef<Processor<Plat>>,
@@ -130,7 +130,7 @@ impl<Plat: Platform> Machine<Plat> {
         self.forbids_waits.load(Ordering::Relaxed) != 0
     }
 
-    /// The G whose [`park`](crate::engine::park::park) runs its commit on this M now, if that commit is a program's. A
+    /// The G whose [`park`](crate::park::park) runs its commit on this M now, if that commit is a program's. A
     /// panic or an exception here is then the fault of the program.
     #[must_use]
     pub fn committing(&self) -> Option<&'static Goroutine<Plat>> {

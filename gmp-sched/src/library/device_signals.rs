@@ -54,10 +54,10 @@ use core::time::Duration;
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::base::points::Site;
-use crate::engine::arm_timers::WaitEnd;
 use crate::engine::hooks::Window;
+use crate::engine::hooks::before_wait;
 use crate::engine::park::park_with;
-use crate::engine::preempt::before_wait;
+use crate::engine::ready::ready_pinned;
 use crate::entities::current::CurrentGoroutine;
 use crate::entities::goroutine::{Goroutine, WaitGeneration, WaitReason};
 use crate::entities::scheduler::Scheduler;
@@ -67,6 +67,7 @@ use crate::entities::signal::{
 };
 use crate::entities::window::At;
 use crate::library::sleep::now;
+use crate::library::wait_end::WaitEnd;
 use crate::platform::{Pinned, Platform};
 
 /// What a G finds in a signal for which it is about to wait.
@@ -81,6 +82,19 @@ pub(crate) enum Found {
     OnItsWay,
     /// The signal belongs to another G, which waits for it or has not run since the end of its wait.
     Taken,
+}
+
+impl<Plat: Platform> Scheduler<Plat> {
+    /// Readies the Gs whose signals were raised, for a caller that is a G or a waker. Returns whether there were any.
+    /// These Gs go to `runnext`, as if the caller had readied them.
+    pub(crate) fn poll(&'static self, pinned: &Pinned<Plat>) -> bool {
+        let mut any = false;
+        self.poll_each(pinned, |goroutine| {
+            ready_pinned(pinned, goroutine);
+            any = true;
+        });
+        any
+    }
 }
 
 impl<Plat: Platform> Signal<Plat> {

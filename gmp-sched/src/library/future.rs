@@ -8,8 +8,8 @@ use core::task::{Context, Poll, Waker};
 
 use crate::base::atomic::{AtomicU8, Ordering};
 use crate::base::points::Site;
+use crate::engine::hooks::before_wait;
 use crate::engine::park::park_with;
-use crate::engine::preempt::before_wait;
 use crate::engine::ready::ready_pinned;
 use crate::entities::current::CurrentGoroutine;
 use crate::entities::goroutine::{Goroutine, WaitReason};

@@ -9,9 +9,11 @@ pub mod device_signals;
 #[cfg(feature = "extras")]
 pub mod future;
 pub(crate) mod limit;
+pub mod park;
 pub mod scope;
 pub mod select;
 pub mod sleep;
 pub mod sync;
 pub mod time;
+pub(crate) mod wait_end;
 pub(crate) mod waiter;

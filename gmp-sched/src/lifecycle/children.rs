@@ -10,8 +10,8 @@ use core::mem;
 
 use crate::base::atomic::{AtomicBool, Ordering};
 use crate::base::spin_lock::Lock;
+use crate::engine::hooks::before_wait;
 use crate::engine::park::park_with;
-use crate::engine::preempt::before_wait;
 use crate::engine::ready::ready_pinned;
 use crate::entities::current::CurrentGoroutine;
 use crate::entities::goroutine::{Goroutine, WaitLocation, WaitReason};

@@ -4,12 +4,13 @@
 use crate::engine::enqueue::put_next;
 use crate::engine::hooks;
 use crate::engine::hooks::Window;
-use crate::engine::pick::{pick_next, would_pick_readied};
+use crate::engine::pick::pick_next;
 use crate::engine::ready::{make_runnable_by, ready_pinned};
 use crate::engine::switch::leave_forever;
 use crate::entities::bubble::BubblePointer;
 use crate::entities::current::CurrentGoroutine;
 use crate::entities::goroutine::Goroutine;
+use crate::entities::processor::Processor;
 use crate::entities::status::Status;
 use crate::entities::window::At;
 use crate::lifecycle::children::Children;
@@ -111,6 +112,15 @@ pub(crate) fn end<Plat: Platform>(
     }
     window.close();
     leave_forever(pinned, machine, me, next, commit)
+}
+
+/// Whether [`pick_next`] would return a G that the leaving G puts into an empty `runnext` now. Then the leaving G may
+/// switch to that G without the queue, which saves 23 instructions.
+#[inline(always)]
+fn would_pick_readied<Plat: Platform>(processor: &'static Processor<Plat>) -> bool {
+    !processor.needs_slow_pick()
+        && (Plat::TIMER_INTERRUPTS || !processor.has_due_timer())
+        && processor.queue.next().is_none()
 }
 
 /// Like [`end`], for a G in no bubble that switches to its joiner. The joiner is runnable and in no queue.

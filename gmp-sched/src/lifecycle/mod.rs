@@ -8,6 +8,7 @@ pub(crate) mod finish;
 pub(crate) mod free_slots;
 pub mod join;
 pub(crate) mod new_goroutine;
+mod shut_down;
 pub mod spawn;
 #[cfg(feature = "refinements")]
 mod start_background;

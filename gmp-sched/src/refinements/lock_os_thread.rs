@@ -197,9 +197,16 @@ pub(crate) fn start_elsewhere<Plat: Platform>(
     is_locked
 }
 
-/// Locks the calling G, which is at the end of a system call, to `machine` until the G ends.
-pub(crate) fn stay_on<Plat: Platform>(machine: &'static Machine<Plat>) -> Result<(), OutOfResources> {
-    machine.secure_and_lock_current()
+/// Locks the calling G, which is at the end of a system call in which it has begun a section that forbids waits, to
+/// `machine` until the G ends.
+#[cold]
+#[inline(never)]
+pub(crate) fn stay_on<Plat: Platform>(machine: &'static Machine<Plat>) {
+    if machine.secure_and_lock_current().is_err() {
+        let why =
+            "a section that forbids waits is open at the end of a system call, and there is no thread to take over";
+        Plat::fatal(machine.scheduler(), format_args!("{why}"));
+    }
 }
 
 /// Locks the calling G, which unwinds and is pinned, to `machine` until its closure has ended. The standard library counts

@@ -2,6 +2,7 @@
 
 use core::marker::PhantomData;
 
+#[cfg(feature = "std")]
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
 use crate::entities::current::CurrentGoroutine;
@@ -25,7 +26,16 @@ pub(crate) fn next_by_policy<Plat: Platform>(
     None
 }
 
-pub(crate) fn steal_by_policy<Plat: Platform>(_: &Pinned<Plat>, _: &'static Processor<Plat>) -> bool {
+#[inline(always)]
+pub(crate) fn before_wait<Plat: Platform>() {}
+
+#[inline(always)]
+pub(crate) fn begin_next_slice<Plat: Platform>(_: &Pinned<Plat>, _: &'static Processor<Plat>) {}
+
+#[inline(always)]
+pub(crate) fn end_inherited_slice<Plat: Platform>(_: &Pinned<Plat>, _: &'static Processor<Plat>) {}
+
+pub(crate) fn steal_for_lone_yield<Plat: Platform>(_: &Pinned<Plat>, _: &'static Processor<Plat>) -> bool {
     false
 }
 
@@ -67,9 +77,9 @@ pub(crate) fn ready_elsewhere<Plat: Platform>(_: Option<&'static Machine<Plat>>,
     false
 }
 
-#[inline(always)]
-pub(crate) fn stay_on<Plat: Platform>(_: &'static Machine<Plat>) -> Result<(), OutOfResources> {
-    Err(OutOfResources)
+pub(crate) fn stay_on<Plat: Platform>(machine: &'static Machine<Plat>) {
+    let why = "a section that forbids waits is open at the end of a system call; that needs the feature `refinements`";
+    Plat::fatal(machine.scheduler(), format_args!("{why}"));
 }
 
 #[cfg(feature = "std")]

@@ -10,6 +10,7 @@ mod processor;
 #[cfg(feature = "refinements")]
 mod procs;
 mod scope;
+mod steal;
 mod take_global;
 #[cfg(feature = "extras")]
 mod try_scope;

@@ -11,7 +11,7 @@ use core::time::Duration;
 use super::{CancelHandle, ContextFunction, done};
 use crate::base::error::OutOfResources;
 use crate::base::instant::Instant;
-use crate::engine::preempt::before_wait;
+use crate::engine::hooks::before_wait;
 use crate::entities::current::CurrentGoroutine;
 use crate::entities::goroutine::WaitReason;
 use crate::library::chan::Receiver;

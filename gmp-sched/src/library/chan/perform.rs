@@ -9,7 +9,7 @@ use super::header::{Held, Side};
 use super::unsent::Unsent;
 use crate::base::atomic::Ordering;
 use crate::engine::hooks::Window;
-use crate::engine::preempt::before_wait;
+use crate::engine::hooks::before_wait;
 use crate::engine::ready::ready_pinned;
 use crate::entities::current::CurrentGoroutine;
 use crate::entities::goroutine::{Goroutine, WaitGeneration};

@@ -11,10 +11,10 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::base::instant::Instant;
-use crate::engine::arm_timers::WaitEnd;
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::signal::Signal;
 use crate::library::sleep::now;
+use crate::library::wait_end::WaitEnd;
 use crate::platform::{Pinned, Platform};
 pub use cause::{Cause, ContextError};
 pub(crate) use hook::{Hook, OnEnd};

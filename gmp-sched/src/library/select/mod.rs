@@ -67,7 +67,7 @@ pub use source::{Source, recv};
 pub(crate) use wait::try_locked;
 use wait::{wait_for_one_of_some, with_all_locks};
 
-use crate::engine::preempt::before_wait;
+use crate::engine::hooks::before_wait;
 use crate::library::limit::{ContextError, Limit, Patience};
 use crate::platform::{Pinned, Platform};
 

@@ -8,7 +8,7 @@ use super::Select;
 use super::case::{Arm, Case};
 use super::choose::choose_bit;
 use super::wait::wait_for_one;
-use crate::engine::preempt::before_wait;
+use crate::engine::hooks::before_wait;
 use crate::library::limit::{ContextError, Limit, Patience};
 use crate::platform::{Pinned, Platform};
 

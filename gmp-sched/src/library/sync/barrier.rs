@@ -5,7 +5,7 @@ use core::fmt;
 use super::blocking::{Blocking, WakeList};
 use crate::base::spin_lock::Lock;
 use crate::base::under_loom::const_fn;
-use crate::engine::preempt::before_wait;
+use crate::engine::hooks::before_wait;
 use crate::entities::goroutine::WaitReason;
 use crate::library::waiter::WaitQueue;
 use crate::platform::{Pinned, Platform};

@@ -37,7 +37,7 @@ use crate::base::instant::Instant;
 use crate::base::points::Site;
 use crate::base::spin_lock::Lock;
 use crate::base::under_loom::{IS_MODEL, const_fn, const_init};
-use crate::engine::preempt::before_wait;
+use crate::engine::hooks::before_wait;
 use crate::entities::goroutine::WaitReason;
 use crate::entities::waiter::Waiter;
 use crate::library::limit::Limit;

@@ -11,7 +11,7 @@ use crate::base::error::OutOfResources;
 use crate::base::points::Site;
 use crate::base::spin_lock::Lock;
 use crate::base::under_loom::const_fn;
-use crate::engine::preempt::before_wait;
+use crate::engine::hooks::before_wait;
 use crate::entities::bubble::Association;
 use crate::entities::goroutine::WaitReason;
 use crate::library::limit::{ContextError, Limit};

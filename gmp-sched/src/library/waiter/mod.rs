@@ -27,7 +27,6 @@ mod queue;
 use core::ptr;
 
 use crate::base::atomic::Ordering;
-use crate::engine::arm_timers::WaitEnd;
 use crate::engine::park::park_with;
 use crate::engine::ready::ready_pinned;
 use crate::entities::current::CurrentGoroutine;
@@ -36,6 +35,7 @@ use crate::entities::goroutine::Goroutine;
 use crate::entities::goroutine::WaitGeneration;
 use crate::entities::wait_reason::WaitFor;
 use crate::entities::waiter::Waiter;
+use crate::library::wait_end::WaitEnd;
 use crate::platform::{Pinned, Platform};
 pub(crate) use queue::{WaitQueue, Woken};
 

@@ -213,14 +213,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Test("threads/fatal", "mistake_ends_the_process_with_a_message_and_status_2"),
     ),
     mutant(
-        "engine/park.rs",
+        "library/park.rs",
         "a commit may leave a section behind for the next G",
         "    if !Plat::is_pinned_once() || machine.are_waits_forbidden() {",
         "    if false {",
         Test("threads/fatal", "mistake_ends_the_process_with_a_message_and_status_2"),
     ),
     mutant(
-        "engine/park.rs",
+        "library/park.rs",
         "a commit acts in the name of the next G",
         "    machine.set_current(None);",
         "    machine.set_current(next);",

@@ -86,7 +86,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("join::waiter_against_the_end_of_a_g_that_switches_to_it"),
     ),
     mutant(
-        "engine/pick.rs",
+        "lifecycle/finish.rs",
         "a G that ends switches to its joiner past the G of `runnext`",
         "        && (Plat::TIMER_INTERRUPTS || !processor.has_due_timer())
         && processor.queue.next().is_none()",

@@ -55,7 +55,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/syscall.rs",
         "a G with a section from a system call continues on another thread",
         "            if has_to_stay {
-                stay_on(machine);
+                hooks::stay_on(machine);
             }",
         "",
         Test("reports/sections", "g_with_a_section_from_a_blocking_call_stays_on_its_thread"),

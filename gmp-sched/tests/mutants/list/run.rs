@@ -73,8 +73,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/yield_now.rs",
         "a G that yields alone on its P never steals",
-        "!steals_now || !take_from_others(&pinned, processor)",
-        "!(false && steals_now && take_from_others(&pinned, processor))",
+        "!hooks::steal_for_lone_yield(&pinned, processor)",
+        "true",
         Simulation("simulation/scheduling", "g_that_yields_alone_steals_from_a_p", 1),
     ),
     mutant(

@@ -41,7 +41,7 @@ use super::mutex::RawMutex;
 use crate::base::atomic::Ordering;
 use crate::base::spin_lock::Lock;
 use crate::base::under_loom::{associated_const, const_fn};
-use crate::engine::preempt::before_wait;
+use crate::engine::hooks::before_wait;
 use crate::entities::goroutine::WaitReason;
 use crate::library::limit::Limit;
 use crate::library::waiter::WaitQueue;
