@@ -1,4 +1,4 @@
-//! Mutants that change a decision of the policy. The simulator's specification (`sim/policy.rs`) detects them.
+//! Mutants that change a decision of the policy. The simulator's specification (`sim/policy/sentences.rs`) detects them.
 
 use super::Catcher::Simulation;
 use super::{Mutant, mutant};
