@@ -9,8 +9,7 @@ use crate::platform::{Pinned, Platform};
 
 impl<Plat: Platform> Action<Plat> {
     /// Runs the action. `now` is the current time. If the action makes a G runnable that this M may run, returns that
-    /// G, which the caller must run or enqueue. Otherwise returns `None`, and the caller has nothing to do: the action
-    /// itself enqueues a G that this M may not run.
+    /// G, which the caller must run or enqueue.
     #[inline(always)]
     pub(crate) fn run(self, pinned: &Pinned<Plat>, now: Instant) -> Option<&'static Goroutine<Plat>> {
         match self {
@@ -45,8 +44,7 @@ pub(crate) fn arm_in<Plat: Platform>(
     timer: &'static Timer<Plat>,
     action: Action<Plat>,
 ) {
-    // An earliest time of `NEVER` means that no timer is set. So a timer that is to fire at `NEVER` is set for the last
-    // instant before `NEVER`.
+    // An earliest time of `NEVER` means that no timer is set.
     let when = when.min(Instant::LAST);
     if let Some(bubble) = bubble {
         bubble.timers().insert(when, timer, action);

@@ -21,15 +21,13 @@ impl<Plat: Platform> Scheduler<Plat> {
         }
     }
 
-    /// Returns the message to report if this scheduler is dead. A scheduler is dead in two cases. In both, every M is
-    /// idle, no armed timer would make a G runnable, and no G waits for a device. In the first case, at least one G
-    /// waits. In the second case, no G is left, and the main G has called `goexit`. A scheduler that is shut down does
-    /// not count as dead.
+    /// Returns the message to report if this scheduler is dead: every M is idle (so none is in a system call), no armed
+    /// timer would make a G runnable, no G waits for a device, and the scheduler is not shut down. Besides, a G waits, or
+    /// the main G has called `goexit`. If the platform has threads that are not Ms, such a thread may ready a G that waits
+    /// for a future.
     ///
-    /// The last M to check sees the state that the other Ms have left. The reason is that each M publishes its state
-    /// before it puts itself on the idle list, or in the same critical section. An M that is blocked in a system call
-    /// is not idle, so its G counts as one that will continue. If the platform has threads that are not Ms, such a
-    /// thread may ready a G that waits for a future. So that G counts as one that will continue, too.
+    /// The last M to check sees the state that the other Ms have left, because each M publishes its state before it puts
+    /// itself on the idle list, or in the same critical section.
     pub(crate) fn is_dead(&'static self, shared: &Shared<Plat>) -> Option<&'static str> {
         if shared.idle_machines.len() + shared.idle_locked as usize != shared.machines as usize {
             return None;

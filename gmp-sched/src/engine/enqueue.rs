@@ -13,8 +13,7 @@ use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 use crate::policy::Cause;
 
-/// Makes a G that has just become runnable the next one of the current P, by putting it into `runnext`. If this M
-/// holds no P, the G goes to the global queue. The G belongs to this M's scheduler.
+/// Puts a G of this M's scheduler that has just become runnable into `runnext`, or, without a P, on the global queue.
 pub(crate) fn enqueue_next<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     let machine = pinned.machine();
     enqueue_next_on(machine, machine.processor(), goroutine);
@@ -187,9 +186,8 @@ impl<Plat: Platform> Scheduler<Plat> {
     /// uses only the park token of the M that it unparks.
     pub(crate) fn inject_from_outside(&'static self, goroutine: &'static Goroutine<Plat>) {
         let woken = {
-            // The G becomes runnable and is enqueued in one critical section. Between the two steps, `check_dead` would
-            // overlook this G, which no longer waits and is on no queue yet. If every M were idle and other Gs waited,
-            // it would report a deadlock.
+            // One critical section: otherwise `check_dead` could see a G that neither waits nor is on a queue, and
+            // report a deadlock of the other Gs.
             let mut shared = self.shared.lock();
             goroutine.set_status(Status::Runnable);
             self.put_global_one(&mut shared, None, goroutine);

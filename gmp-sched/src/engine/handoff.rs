@@ -33,8 +33,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         let is_secured = shared.has_surplus();
         if is_secured {
             shared.blocked_machines += 1;
-            // If no surplus is left, this call records that. If a surplus remains, the argument `NEVER` keeps the
-            // recorded time at which it began.
+            // If a surplus remains, the argument `NEVER` keeps the time at which it began.
             shared.update_surplus(Instant::NEVER);
         }
         is_secured
@@ -80,12 +79,9 @@ impl<Plat: Platform> Scheduler<Plat> {
         }
         Plat::point(Site::Idle);
         // Ordering: `earliest_timekeeper_timer` may miss a timer that is being set at the same time. But the code that
-        // sets that timer wakes the timekeeper, too. The timekeeper takes the lock (in `check_dead`) before it checks
-        // the timers, so it sees that this P is idle.
+        // sets it wakes the timekeeper, too, which takes the lock (in `check_dead`) and sees that this P is idle.
         self.wake_timekeeper(self.earliest_timekeeper_timer());
-        // Before this P was on the idle list, other Ms may have enqueued work without waking an M, because they found
-        // no idle P. So this function checks for such work. The fence of step 2 of Idle in idle.md, which must come
-        // before this check, is in `wake_timekeeper`.
+        // Steps 2 and 3 of Idle in idle.md. The fence is in `wake_timekeeper`.
         if self.is_work_visible() {
             self.wake_processor();
         }

@@ -37,11 +37,8 @@ impl<Plat: Platform> Scheduler<Plat> {
 }
 
 impl<Plat: Platform> Machine<Plat> {
-    /// Makes this M idle until it holds a P again. If the global queue has work, or if the world is to stop, this M
-    /// keeps its P and continues at once. Otherwise it releases the P and checks the queues again. If there is work and
-    /// an idle P, it takes that P. If not, it waits until a P is assigned to it.
-    ///
-    /// Go: `findRunnable` from `releasep` on, `stopm`.
+    /// Makes this M idle until it holds a P again (Idle in idle.md). If the global queue has work, or if the world is to
+    /// stop, this M keeps its P and continues at once. Go: `findRunnable` from `releasep` on, `stopm`.
     #[doc(alias = "stopm")]
     pub(crate) fn go_idle(&'static self, pinned: &Pinned<Plat>) {
         let scheduler = self.scheduler();
@@ -67,9 +64,8 @@ impl<Plat: Platform> Machine<Plat> {
         if let (Some(left), Some(processor)) = (left, self.processor())
             && !core::ptr::eq(left, processor)
         {
-            // This M gave up `left`, and then was assigned `processor`, perhaps before it read the timers of `left`.
-            // While `left` is idle, only the timekeeper fires the timers of `left`. So this M makes sure that the
-            // timekeeper knows when the earliest of these timers is due.
+            // This M was assigned `processor` perhaps before it read the timers of `left`, which only the timekeeper
+            // fires while `left` is idle.
             scheduler.wake_timekeeper(scheduler.earliest_timekeeper_timer());
         }
     }
@@ -78,8 +74,7 @@ impl<Plat: Platform> Machine<Plat> {
     /// Otherwise parks until a P is assigned to the M. If the M is to end, ends its thread and does not return.
     pub(crate) fn wait_for_processor(&'static self, pinned: &Pinned<Plat>) {
         let scheduler = self.scheduler();
-        // If this M was spinning, other Ms may have enqueued Gs without waking an M, because they relied on its search.
-        // So this M must check the queues once more, even if it is assigned a P first.
+        // Other Ms may have relied on the search of this M. So it must check the queues even if it is assigned a P first.
         let mut must_recheck = true;
         let mut ends_at = hooks::end_of_idleness(self);
         loop {
@@ -107,10 +102,9 @@ impl<Plat: Platform> Machine<Plat> {
         }
     }
 
-    /// Called if this M was assigned a P before it checked the queues a second time. Also called if this M saw work in
-    /// that check, but was assigned a P before it could take an idle one. While this M was spinning, submitters relied
-    /// on its search. So if there is work, wakes another M to search in its place. The queue of the assigned P is
-    /// checked, too, because this M may first run an urgent G, while the Gs of the queue wait.
+    /// Called if this M was assigned a P before it checked the queues a second time, or before it could take an idle P for
+    /// what it saw there. If there is work, wakes another M to search in its place. (The queue of the assigned P counts,
+    /// too, because this M may first run an urgent G.)
     fn wake_if_work_is_visible(&'static self) {
         let scheduler = self.scheduler();
         if scheduler.is_queued_work_visible() {
@@ -129,10 +123,9 @@ impl<Plat: Platform> Machine<Plat> {
         true
     }
 
-    /// Called by an M on the idle list that has seen work. Takes an idle P. If there is work on a queue, the M begins
-    /// to spin, so that another M is woken if there is more work. If only a device is ready, the M takes the P for the
-    /// G of the device alone, and no other M has to be woken. Returns whether this M holds a P now, which may also be a
-    /// P that was assigned to it meanwhile. If not, no P is idle, and the Ms that hold the Ps find the work.
+    /// Called by an M on the idle list that has seen work. Takes an idle P. If there is work on a queue, the M begins to
+    /// spin, so that another M is woken if there is more work. Returns whether this M holds a P now, perhaps one that was
+    /// assigned to it meanwhile. If not, no P is idle, and the Ms that hold the Ps find the work.
     fn claim_idle_processor(&'static self, is_queued: bool) -> bool {
         let scheduler = self.scheduler();
         let mut shared = scheduler.shared.lock();
@@ -145,8 +138,7 @@ impl<Plat: Platform> Machine<Plat> {
         let Some(processor) = scheduler.take_idle_processor(&mut shared) else {
             drop(shared);
             if scheduler.signals.is_ready() {
-                // The code that raised the signal found an idle P, so it relied on an idle M. Another M has taken that
-                // P since then.
+                // The raise relied on this M, because a P was idle. Another M has taken that P since.
                 scheduler.preempt_to_poll();
             }
             return false;
@@ -167,8 +159,7 @@ impl<Plat: Platform> Machine<Plat> {
         let was_timekeeper =
             scheduler.timekeeper.load(Ordering::Relaxed).is_some_and(|timekeeper| core::ptr::eq(timekeeper, self));
         if was_timekeeper {
-            // The M that has been idle longest takes over. That M is unparked, so that it computes the deadline of its
-            // next park.
+            // The M that has been idle longest takes over. It is unparked to compute its deadline.
             let successor = shared.idle_machines.back();
             scheduler.set_timekeeper(successor);
             if let Some(successor) = successor {

@@ -27,8 +27,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         let (machine, is_new) = self.start_machine(retired)?;
         let _pinned = Pinned::<Plat>::of_scheduler();
         let mut shared = self.shared.lock();
-        // The M is counted and put on the idle list in one critical section. Otherwise the last M that checks for a
-        // deadlock could mistake the new M for a busy one and report nothing.
+        // One critical section: otherwise the check for a deadlock could mistake the new M for a busy one.
         shared.machines += 1;
         machine.set_retired(false);
         self.put_idle_machine(&mut shared, machine);
@@ -39,9 +38,8 @@ impl<Plat: Platform> Scheduler<Plat> {
             // the thread then takes itself off that list if there is work.
             push_forever(&self.all_machines, machine, |machine| &machine.all_link);
         }
-        // Ordering: the partner of this fence is the fence in `end_machines`. Either that function finds this M, or
-        // this function sees that the scheduler is shut down. Without the fences, each side could miss the store of the
-        // other side, and the thread of this M would stay parked.
+        // Ordering: partner: the fence in `end_machines`. Either that function finds this M, or this one sees that the
+        // scheduler is shut down. Otherwise the thread of this M would stay parked.
         fence(Ordering::SeqCst);
         if self.is_shut_down() {
             Plat::unpark_thread(machine);

@@ -25,8 +25,7 @@ use crate::platform::{Pinned, Platform};
 type Commit<Plat> = fn(Pinned<Plat>, &'static Goroutine<Plat>, commit: Word) -> Pinned<Plat>;
 
 /// Whether the values that a commit captures fit in a register. If so, the switch passes them in that register. A
-/// larger commit stays on the stack that is left, and its address is passed. A G that ends needs a commit in a register
-/// (see [`leave_forever`]). A yield takes three instructions fewer with its commit in a register.
+/// larger commit stays on the stack that is left, and its address is passed.
 const fn fits_register<F>() -> bool {
     size_of::<F>() <= size_of::<Word>() && align_of::<F>() <= align_of::<Word>()
 }
@@ -39,43 +38,44 @@ where
     Plat: Platform,
     F: FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>),
 {
-    fn call<Plat: Platform, F: FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>)>(
-        pinned: Pinned<Plat>,
-        goroutine: &'static Goroutine<Plat>,
-        commit: Word,
-    ) -> Pinned<Plat> {
-        let address = if fits_register::<F>() {
-            commit.as_ptr().cast::<F>()
-        } else {
-            #[expect(unsafe_code, reason = "reads the address of a closure")]
-            // SAFETY: for a commit that does not fit in a register, `pack` has initialised the word with the commit's
-            // address (below).
-            unsafe { commit.assume_init() }.cast::<F>()
-        };
-        #[expect(unsafe_code, reason = "moves a closure out of a register, or off a stack at rest")]
-        // SAFETY: the closure is in the word, or on the stack of `goroutine`, which does not run. A commit runs once,
-        // so the closure is moved out once, and `ManuallyDrop` keeps its owner from dropping it.
-        let commit = unsafe { address.read() };
-        commit(&pinned, goroutine);
-        pinned
-    }
     let address = core::ptr::from_ref(commit).cast::<F>();
     let mut word = Word::new(address.cast());
     if fits_register::<F>() {
         word = Word::uninit();
         #[expect(unsafe_code, reason = "moves a closure into a register")]
-        // SAFETY: the closure fits in the word. `call` moves it out of the word exactly once, and `ManuallyDrop` keeps
+        // SAFETY: the closure fits in the word. `unpack` moves it out of the word exactly once, and `ManuallyDrop` keeps
         // its owner from dropping it.
         unsafe {
             word.as_mut_ptr().cast::<F>().copy_from_nonoverlapping(address, 1);
         }
     }
-    let function: Commit<Plat> = call::<Plat, F>;
+    let function: Commit<Plat> = unpack::<Plat, F>;
     Transfer {
         function: function as *const () as usize,
         subject: core::ptr::from_ref(me).expose_provenance(),
         argument: word,
     }
+}
+
+/// Calls the commit that [`pack`] has packed. Called on the far side.
+fn unpack<Plat: Platform, F: FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>)>(
+    pinned: Pinned<Plat>,
+    goroutine: &'static Goroutine<Plat>,
+    commit: Word,
+) -> Pinned<Plat> {
+    let address = if fits_register::<F>() {
+        commit.as_ptr().cast::<F>()
+    } else {
+        #[expect(unsafe_code, reason = "reads the address of a closure")]
+        // SAFETY: for a commit that does not fit in a register, `pack` has initialised the word with its address.
+        unsafe { commit.assume_init() }.cast::<F>()
+    };
+    #[expect(unsafe_code, reason = "moves a closure out of a register, or off a stack at rest")]
+    // SAFETY: the closure is in the word, or on the stack of `goroutine`, which does not run. A commit runs once, so the
+    // closure is moved out once, and `ManuallyDrop` keeps its owner from dropping it.
+    let commit = unsafe { address.read() };
+    commit(&pinned, goroutine);
+    pinned
 }
 
 /// Runs the commit that the near side passed. Called on the far side.

@@ -12,6 +12,7 @@ use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
+use crate::entities::shared::Shared;
 use crate::entities::status::Status;
 use crate::platform::{Pinned, Platform};
 
@@ -31,8 +32,7 @@ pub(crate) fn take_processor_back<Plat: Platform>(
     };
     let processor = regained?;
     machine.end_call(processor, me);
-    // A timer interrupt that came during the call found no P on this M and will not come again. So the CPU's timer is
-    // armed anew.
+    // A timer interrupt that came during the call found no P on this M, and will not come again.
     let earliest = processor.timers.earliest();
     if Plat::TIMER_INTERRUPTS && earliest != Instant::NEVER {
         Plat::arm_timer(pinned, processor, earliest);
@@ -63,9 +63,8 @@ pub(crate) fn requeue_to_displace<Plat: Platform>(pinned: &Pinned<Plat>, gorouti
     requeue(pinned, goroutine, displace);
 }
 
-/// Makes `goroutine` runnable, and puts it into the urgent queue of the P that `displace` returns, or on the global
-/// queue if `displace` returns `None`. This M, which had no P, becomes idle unless it gets its old P back; if the G is
-/// locked to it, it waits for a P to run the G. Runs on g0.
+/// Makes `goroutine` runnable, and puts it into the urgent queue of the P that `displace` returns, or else on the global
+/// queue. This M, which had no P, becomes idle unless it gets its old P back. Runs on g0.
 pub(crate) fn requeue<Plat: Platform>(
     pinned: &Pinned<Plat>,
     goroutine: &'static Goroutine<Plat>,
@@ -80,19 +79,7 @@ pub(crate) fn requeue<Plat: Platform>(
         // The following steps are one critical section. Otherwise `check_dead` could see this M on the idle list while
         // its G is on no queue, and report a deadlock.
         let mut shared = scheduler.shared.lock();
-        match machine.old_processor.load(Ordering::Relaxed) {
-            // When `take_processor_back` checked, the P was stopped with the world. The world has restarted since.
-            Some(processor) if processor.status.claim_from_syscall() => {
-                machine.take(processor);
-            }
-            // The world is still stopped, so the P is left stopped.
-            Some(processor) if hooks::leave_stopped(processor) => {}
-            // The P was handed off, by sysmon or by this M, and this M was counted as blocked.
-            _ => {
-                shared.blocked_machines -= 1;
-                hooks::note_surplus(scheduler, &shared);
-            }
-        }
+        settle(machine, &mut shared);
         let displaced = displace(machine);
         match displaced {
             Some(processor) => {
@@ -113,6 +100,23 @@ pub(crate) fn requeue<Plat: Platform>(
     if let Some(holder) = displaced.and_then(|processor| scheduler.holder_of(processor)) {
         Plat::request_preemption(holder);
     }
+}
+
+/// Takes the old P if it was only stopped with the world, and otherwise counts this M as no longer blocked.
+fn settle<Plat: Platform>(machine: &'static Machine<Plat>, shared: &mut Shared<Plat>) {
+    match machine.old_processor.load(Ordering::Relaxed) {
+        // When `take_processor_back` checked, the P was stopped with the world. The world has restarted since.
+        Some(processor) if processor.status.claim_from_syscall() => machine.take(processor),
+        // The world is still stopped, so the P is left stopped.
+        Some(processor) if hooks::leave_stopped(processor) => {}
+        // The P was handed off, by sysmon or by this M, and this M was counted as blocked.
+        _ => unblock(machine, shared),
+    }
+}
+
+fn unblock<Plat: Platform>(machine: &Machine<Plat>, shared: &mut Shared<Plat>) {
+    shared.blocked_machines -= 1;
+    hooks::note_surplus(machine.scheduler(), shared);
 }
 
 /// Returns the P on which `goroutine` displaces the running G after a blocking call on `machine`: the old P if it is in
@@ -149,8 +153,7 @@ impl<Plat: Platform> Machine<Plat> {
             return old;
         }
         let processor = self.scheduler().take_idle_processor_preferring(&mut shared, old)?;
-        shared.blocked_machines -= 1;
-        hooks::note_surplus(self.scheduler(), &shared);
+        unblock(self, &mut shared);
         processor.set_holder(self);
         Some(processor)
     }

@@ -89,9 +89,7 @@ impl<Plat: Platform> Sysmon<Plat> {
     }
 }
 
-/// On platforms without timer interrupts, requests a preemption of the G on `processor` if its slice is over or if it
-/// has to give way for another reason (see [`preempt::must_give_way`]). On threads this request has no effect. There
-/// [`Processor::check_slice`] requests a slow pick, so that the slice ends when the G next leaves.
+/// On platforms without timer interrupts, requests a preemption of the G on `processor` if it has to give way.
 fn check_running<Plat: Platform>(
     scheduler: &'static Scheduler<Plat>,
     processor: &'static Processor<Plat>,
@@ -119,8 +117,8 @@ fn check_syscall<Plat: Platform>(
     if tick != call.seen.load(Ordering::Relaxed) {
         call.seen.store(tick, Ordering::Relaxed);
         call.since.store(now.as_nanos(), Ordering::Relaxed);
-        // The call has begun after the last check. So the P is left to its M, except if the slice is over. Without this
-        // exception, a G that makes short calls in a loop would keep the P, because each check sees a new call.
+        // The call has begun after the last check. So the P is left to its M, except if the slice is over. Otherwise a G
+        // that makes short calls in a loop would keep the P.
         if !processor.is_slice_over() {
             return false;
         }

@@ -16,8 +16,7 @@ pub(crate) fn check_global_queue<Plat: Platform>(
         return None;
     }
     let mut shared = scheduler.shared.lock();
-    // Takes a locked G first. If this function took no locked G, only a P without any other work would take one (step
-    // 4, in `take_global_batch`).
+    // A locked G first: otherwise only a P without any other work would take one (step 4).
     let goroutine = scheduler.take_locked(&mut shared).or_else(|| scheduler.take_global(&mut shared))?;
     drop(shared);
     processor.begin_global(goroutine, 1);

@@ -79,8 +79,8 @@ impl<Plat: Platform> Scheduler<Plat> {
                 return;
             }
             Plat::point(Site::Idle);
-            // No P is idle. Submitters woke no M while the caller counted as spinning. So the caller first stops
-            // counting as spinning, and then checks once more, because a P may have become idle in the meantime.
+            // No P is idle. The caller first stops counting as spinning, and then checks once more, because submitters
+            // woke no M until now, and a P may have become idle.
             self.spinning.fetch_sub(1, Ordering::SeqCst);
             if !self.begin_spinning() {
                 return;
@@ -109,18 +109,15 @@ impl<Plat: Platform> Machine<Plat> {
     /// Assigns `processor` to this M, which has just been taken off the idle list.
     pub(crate) fn set_assigned(&self, processor: &'static Processor<Plat>, assignment: Assignment) {
         // This store precedes the store that makes the P visible. In the opposite order, the M could take the P, search
-        // and go idle before its spinning flag is stored. The flag would mark an idle M as spinning, and the count of
-        // spinning Ms would never return to 0.
+        // and go idle before its spinning flag is stored, and the count of spinning Ms would never return to 0.
         self.spinning.store(assignment == Assignment::Search, Ordering::Relaxed);
-        // Ordering: Release; partner: the Acquire in `take_assigned`. The M may execute that load before it is
-        // unparked, after a spurious wakeup.
+        // Ordering: Release; partner: the Acquire in `take_assigned`, perhaps after a spurious wakeup.
         self.assigned_processor.store(Some(processor), Ordering::Release);
     }
 }
 
-/// Makes the M spin if the number of spinning Ms is below half the number of Ps that are not idle. More spinning Ms
-/// would only take CPUs from the Ms that have work. Returns whether the M spins now. An M that was already spinning
-/// continues to spin.
+/// Makes the M spin, unless it does or at least half as many Ms spin as Ps are busy. More spinning Ms would only take CPUs
+/// from the Ms that have work. Returns whether the M spins now.
 #[inline(always)]
 pub(crate) fn try_start_spinning<Plat: Platform>(
     scheduler: &'static Scheduler<Plat>,

@@ -11,7 +11,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/syscall_return.rs",
         "an M that returns from a blocking call to an idle P stays counted as blocked",
         "        let processor = self.scheduler().take_idle_processor_preferring(&mut shared, old)?;
-        shared.blocked_machines -= 1;",
+        unblock(self, &mut shared);",
         "        let processor = self.scheduler().take_idle_processor_preferring(&mut shared, old)?;",
         Simulation("composition", "handing_off_while_others_submit", ONE),
     ),

@@ -155,7 +155,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/syscall_return.rs",
         "an M that regains a P stays counted as blocked",
         "        let processor = self.scheduler().take_idle_processor_preferring(&mut shared, old)?;
-        shared.blocked_machines -= 1;",
+        unblock(self, &mut shared);",
         "        let processor = self.scheduler().take_idle_processor_preferring(&mut shared, old)?;",
         Model("syscall::"),
     ),

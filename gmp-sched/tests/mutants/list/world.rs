@@ -234,10 +234,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/syscall_return.rs",
         "an M whose P was stopped with the world leaves it behind",
-        "            Some(processor) if processor.status.claim_from_syscall() => {
-                machine.take(processor);",
-        "            Some(processor) if false => {
-                machine.take(processor);",
+        "        Some(processor) if processor.status.claim_from_syscall() => machine.take(processor),",
+        "        Some(processor) if false => machine.take(processor),",
         Model("world::starting_against"),
     ),
     mutant(
