@@ -213,7 +213,7 @@ impl Configuration {
         }
         let mut words: Vec<OsString> = Vec::new();
         let mut add = |text: &str| words.extend(text.split(' ').map(OsString::from));
-        // The machine has no default devices, no window and no network. Apart from the chipset, it has only the devices
+        // The machine has no default devices and no window. Apart from the chipset, it has only the devices
         // for which there are arguments.
         add("-machine q35 -nodefaults -display none -no-reboot");
         match (self.accelerator, self.icount) {

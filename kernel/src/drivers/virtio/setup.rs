@@ -1,5 +1,5 @@
-//! The part of the set-up that the console, the entropy device and the network device have in common: from the PCI bus to the point at
-//! which the driver sets up its queues (virtio 1.2, 3.1.1).
+//! The part of the set-up that the console, the entropy device and the network device have in common: from the PCI bus
+//! to the point at which the driver sets up its queues (virtio 1.2, 3.1.1).
 
 use virtio_drivers::transport::{DeviceStatus, DeviceType, Transport as _};
 
