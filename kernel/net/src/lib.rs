@@ -14,7 +14,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `link` | what a device that passes frames offers |
+//! | `link`, `loopback` | what a device that passes frames offers; a link from a computer to itself |
 //! | `stack` | the lock, the G that serves the link, and its timer |
 //! | `state` | what the lock guards; which connection gets a frame; when a connection needs attention again |
 //! | `calls` | what programs do with the state: listeners, new connections, and the end of both |
@@ -46,6 +46,7 @@ mod connections;
 mod error;
 mod link;
 mod listener;
+mod loopback;
 mod packet;
 mod stack;
 mod state;
@@ -55,5 +56,6 @@ pub use address::ToSocketAddr;
 pub use error::NetError;
 pub use link::{FRAME_BYTES, Link};
 pub use listener::{Incoming, TcpListener};
+pub use loopback::Loopback;
 pub use stack::{Configuration, Network, Stack, Usage};
 pub use stream::{Shutdown, TcpStream};

@@ -1,7 +1,7 @@
 //! Listeners.
 
 use core::fmt;
-use core::net::{Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, SocketAddr};
 
 use gmp_sched::cancel::Limit;
 use gmp_sched::platform::Platform;
@@ -18,19 +18,19 @@ use crate::stream::TcpStream;
 pub struct TcpListener<Plat: Platform> {
     stack: &'static Stack<Plat>,
     index: usize,
-    port: u16,
+    address: SocketAddr,
     waits: &'static Waits<Plat>,
 }
 
 impl<Plat: Platform> fmt::Debug for TcpListener<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TcpListener").field("port", &self.port).finish()
+        f.debug_struct("TcpListener").field("address", &self.address).finish()
     }
 }
 
 impl<Plat: Network> TcpListener<Plat> {
-    /// Listens on a port. The address must be `0.0.0.0`, which stands for every address of this computer. The port 0
-    /// stands for a free one.
+    /// Listens on a port. The address is `0.0.0.0` for peers in the network, or `127.0.0.1` for this computer itself.
+    /// The port 0 stands for a free one.
     ///
     /// # Errors
     ///
@@ -41,12 +41,13 @@ impl<Plat: Network> TcpListener<Plat> {
     /// If the caller is not a G, or must not block.
     #[track_caller]
     pub fn bind(address: impl ToSocketAddr) -> Result<Self, NetError> {
-        Self::bind_on(Plat::stack()?, address)
+        let address = address.to_socket_addr()?;
+        Self::bind_on(Plat::stack(address.ip())?, address)
     }
 }
 
 impl<Plat: Platform> TcpListener<Plat> {
-    /// Like [`bind`](Self::bind), on this stack.
+    /// Like [`bind`](Self::bind), on this stack. The address is `0.0.0.0`, or that of the stack.
     ///
     /// # Errors
     ///
@@ -58,19 +59,19 @@ impl<Plat: Platform> TcpListener<Plat> {
     #[track_caller]
     pub fn bind_on(stack: &'static Stack<Plat>, address: impl ToSocketAddr) -> Result<Self, NetError> {
         let address = address.to_socket_addr()?;
-        if !address.ip().is_unspecified() {
+        if !address.ip().is_unspecified() && Some(address.ip()) != stack.address().map(IpAddr::V4) {
             return Err(NetError::AddrNotAvailable);
         }
         stack.with(|state| {
             let (index, port, waits) = state.listen(address.port())?;
-            Ok(Self { stack, index, port, waits })
+            Ok(Self { stack, index, address: SocketAddr::new(address.ip(), port), waits })
         })
     }
 
-    /// Returns the address, which is `0.0.0.0`, and the port.
+    /// Returns the address and the port.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), self.port)
+        self.address
     }
 
     /// Returns the next connection, and the address of its peer. Blocks the calling G until a peer has connected.

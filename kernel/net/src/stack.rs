@@ -2,7 +2,8 @@
 
 use alloc::boxed::Box;
 use core::fmt;
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr};
+use core::ops::Add;
 
 use gmp_sched::cancel::Limit;
 use gmp_sched::device_signals::Signal;
@@ -30,6 +31,7 @@ pub struct Configuration {
 
 /// How many objects of a stack are in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[must_use]
 pub struct Usage {
     /// Connections: those of streams, those that wait for `accept`, half-open ones, and those whose rest is being sent.
     pub connections: usize,
@@ -39,14 +41,27 @@ pub struct Usage {
     pub listeners: usize,
 }
 
-/// A platform whose programs have one network, so that they need not name the stack.
+impl Add for Usage {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            connections: self.connections + other.connections,
+            half_open: self.half_open + other.half_open,
+            listeners: self.listeners + other.listeners,
+        }
+    }
+}
+
+/// A platform that has a stack for each address, so that programs need not name the stack.
 pub trait Network: Platform {
-    /// Returns the stack of the calling program. The first call may set it up.
+    /// Returns the stack by which `address` is reached, or on which a listener with this address listens. The first
+    /// call may set it up.
     ///
     /// # Errors
     ///
     /// [`NetError::NoNetwork`] if the computer has no network device, and other errors if the device cannot be used.
-    fn stack() -> Result<&'static Stack<Self>, NetError>;
+    fn stack(address: IpAddr) -> Result<&'static Stack<Self>, NetError>;
 }
 
 /// The protocols over one link.

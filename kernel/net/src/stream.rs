@@ -71,7 +71,8 @@ impl<Plat: Network> TcpStream<Plat> {
     /// If the caller is not a G, or must not block.
     #[track_caller]
     pub fn connect_until<'l>(address: impl ToSocketAddr, limit: impl Into<Limit<'l, Plat>>) -> Result<Self, NetError> {
-        Self::connect_on(Plat::stack()?, address, limit)
+        let address = address.to_socket_addr()?;
+        Self::connect_on(Plat::stack(address.ip())?, address, limit)
     }
 }
 

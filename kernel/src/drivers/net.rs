@@ -1,15 +1,15 @@
-//! The network: TCP over the first virtio network device.
+//! The network: TCP over the first virtio network device, and over a loopback.
 //!
 //! The protocols are in the crate `kernel-net`. This module connects them with the device. The device is set up when
 //! the kernel starts. The first use of the network starts the G that serves the device. So a program that does not use
 //! the network has no such G, and the computer then answers nobody.
 
 use alloc::boxed::Box;
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use gmp_sched::platform::OutOfResources;
-use kernel_net::{Configuration, Network, Stack};
+use kernel_net::{Configuration, Loopback, Network, Stack};
 use spin::Once;
 
 use crate::cpu::contexts;
@@ -31,21 +31,29 @@ pub type Incoming<'a> = kernel_net::Incoming<'a, Kernel>;
 /// A TCP connection. See [`kernel_net::TcpStream`].
 pub type TcpStream = kernel_net::TcpStream<Kernel>;
 
-/// The device, until the stack takes it.
+/// The device, until its stack takes it.
 static DEVICE: Once<Result<InterruptMutex<Option<NetDevice>>, SetupError>> = Once::new();
 /// The addresses that the kernel options determine.
 static CONFIGURATION: Once<Configuration> = Once::new();
-static STACK: Once<Stack<Kernel>> = Once::new();
-/// Whether a G serves the device.
-static IS_SERVED: AtomicBool = AtomicBool::new(false);
-/// Held by the G that sets up the stack.
-static SET_UP: Mutex<()> = Mutex::new(());
+
+/// The stack of the device, and that of the loopback.
+static NETWORK: Served = Served::new();
+static LOOPBACK: Served = Served::new();
+
+/// A stack that is made at its first use, and then served by a G.
+struct Served {
+    stack: Once<Stack<Kernel>>,
+    is_served: AtomicBool,
+    /// Held by the G that makes the stack.
+    set_up: Mutex<()>,
+}
 
 /// Finds the device. Called once, after all CPUs have started.
 pub(crate) fn init(configuration: Configuration) {
     CONFIGURATION.call_once(|| configuration);
     DEVICE.call_once(|| {
-        net::open(CpuId::BOOT, |_| announce()).map(|device| InterruptMutex::new(Some(device))).inspect_err(|error| {
+        let announce = |_| NETWORK.announce();
+        net::open(CpuId::BOOT, announce).map(|device| InterruptMutex::new(Some(device))).inspect_err(|error| {
             if *error != SetupError::Missing {
                 log::error!("network device: {error}");
             }
@@ -53,49 +61,73 @@ pub(crate) fn init(configuration: Configuration) {
     });
 }
 
-/// The interrupt handler of the device. Before the first use of the network nobody waits for it.
-fn announce() {
-    if let Some(stack) = STACK.get() {
-        stack.announce();
-    }
-}
-
 impl Network for Kernel {
     #[track_caller]
-    fn stack() -> Result<&'static Stack<Self>, NetError> {
+    fn stack(address: IpAddr) -> Result<&'static Stack<Self>, NetError> {
         contexts::assert_may_block();
-        if !IS_SERVED.load(Ordering::Acquire) {
-            set_up()?;
+        if address.is_loopback() {
+            LOOPBACK.get("loopback", make_loopback)
+        } else {
+            NETWORK.get("network", make_network)
         }
-        STACK.get().ok_or(NetError::NoNetwork)
     }
 }
 
-/// Makes the stack, and starts the G that serves the device.
-fn set_up() -> Result<(), NetError> {
+/// Makes the stack of the device.
+fn make_network(seed: u64) -> Result<Stack<Kernel>, NetError> {
     let device = match DEVICE.get() {
         None | Some(Err(SetupError::Missing)) => return Err(NetError::NoNetwork),
         Some(Err(_)) => return Err(NetError::Device),
         Some(Ok(device)) => device,
     };
-    let _only_one = SET_UP.lock();
-    if STACK.get().is_none() {
-        let mut seed = [0; 8];
-        fill_random(&mut seed);
-        let configuration = CONFIGURATION.get().copied().unwrap_or_default();
-        let configuration = Configuration { seed: u64::from_le_bytes(seed), ..configuration };
-        let device = device.lock().take().ok_or(NetError::Device)?;
-        let stack = Stack::new(Box::new(device), &configuration)?;
-        STACK.call_once(|| stack);
+    let configuration = Configuration { seed, ..CONFIGURATION.get().copied().unwrap_or_default() };
+    let device = device.lock().take().ok_or(NetError::Device)?;
+    Ok(Stack::new(Box::new(device), &configuration)?)
+}
+
+/// Makes the stack of the loopback.
+fn make_loopback(seed: u64) -> Result<Stack<Kernel>, NetError> {
+    let configuration = Configuration { address: Some((Ipv4Addr::LOCALHOST, 8)), gateway: None, seed };
+    Ok(Stack::new(Box::new(Loopback::new(|| LOOPBACK.announce())), &configuration)?)
+}
+
+impl Served {
+    const fn new() -> Self {
+        Self { stack: Once::new(), is_served: AtomicBool::new(false), set_up: Mutex::new(()) }
     }
-    let stack = STACK.get().ok_or(NetError::Device)?;
-    if !IS_SERVED.load(Ordering::Relaxed) {
-        let serves = Builder::new().name("network").try_go(move || stack.serve());
-        serves.map_err(|_| OutOfResources)?.detach();
-        // Ordering: Release; partner: the load in `stack`. A G that sees the flag also sees the stack.
-        IS_SERVED.store(true, Ordering::Release);
+
+    /// Wakes the G that serves the stack. Before the first use of the stack nobody waits for that. Callable from
+    /// interrupt handlers.
+    fn announce(&'static self) {
+        if let Some(stack) = self.stack.get() {
+            stack.announce();
+        }
     }
-    Ok(())
+
+    /// Returns the stack. If it does not exist, calls `make` with a random number, and starts a G that serves it.
+    fn get(
+        &'static self,
+        name: &'static str,
+        make: fn(u64) -> Result<Stack<Kernel>, NetError>,
+    ) -> Result<&'static Stack<Kernel>, NetError> {
+        // Ordering: Acquire; partner: the store below. The stack is there when the flag is set.
+        if !self.is_served.load(Ordering::Acquire) {
+            let _only_one = self.set_up.lock();
+            if self.stack.get().is_none() {
+                let mut seed = [0; 8];
+                fill_random(&mut seed);
+                let stack = make(u64::from_le_bytes(seed))?;
+                self.stack.call_once(|| stack);
+            }
+            let stack = self.stack.get().ok_or(NetError::Device)?;
+            if !self.is_served.load(Ordering::Relaxed) {
+                let serves = Builder::new().name(name).try_go(move || stack.serve());
+                serves.map_err(|_| OutOfResources)?.detach();
+                self.is_served.store(true, Ordering::Release);
+            }
+        }
+        self.stack.get().ok_or(NetError::Device)
+    }
 }
 
 /// Waits until the computer has an address, and returns it. Blocks the calling G.
@@ -109,19 +141,17 @@ fn set_up() -> Result<(), NetError> {
 /// If the caller is not a G, or must not block.
 #[track_caller]
 pub fn address_until<'l>(limit: impl Into<Limit<'l>>) -> Result<Ipv4Addr, NetError> {
-    Kernel::stack()?.wait_for_address(limit)
+    Kernel::stack(Ipv4Addr::UNSPECIFIED.into())?.wait_for_address(limit)
 }
 
-/// Returns how many connections and listeners there are.
-///
-/// # Errors
-///
-/// If there is no network.
+/// Returns how many connections and listeners there are, in the network and on the loopback.
 ///
 /// # Panics
 ///
 /// If the caller is not a G, or must not block.
 #[track_caller]
-pub fn usage() -> Result<Usage, NetError> {
-    Ok(Kernel::stack()?.usage())
+pub fn usage() -> Usage {
+    contexts::assert_may_block();
+    let all = [&NETWORK, &LOOPBACK].into_iter().filter_map(|served| served.stack.get());
+    all.map(Stack::usage).fold(Usage::default(), |sum, usage| sum + usage)
 }

@@ -210,6 +210,6 @@ fn answer_last(stream: &TcpStream, asked: Asked) -> Result<(), NetError> {
 /// Returns numbers of the scheduler.
 fn scheduler(requests: u64) -> String {
     let (cpus, procs, goroutines) = (num_cpu(), procs(), num_goroutine());
-    let connections = kernel::net::usage().map_or(0, |usage| usage.connections);
+    let connections = kernel::net::usage().connections;
     format!("CPUs {cpus}\nPs {procs}\nGs {goroutines}\nconnections {connections}\nrequests {requests}\n")
 }

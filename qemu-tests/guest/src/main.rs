@@ -47,6 +47,7 @@ mod messages;
 #[cfg(gmp_machine)]
 mod misuse;
 #[cfg(gmp_machine)]
+mod network;
 #[cfg(gmp_machine)]
 mod non_maskable;
 #[cfg(gmp_machine)]

@@ -63,15 +63,15 @@ impl fmt::Debug for TcpListener {
 }
 
 impl TcpListener {
-    /// Listens on a port of the host's loopback address. The address must be `0.0.0.0`, as on the machine, which stands
-    /// for every address of the computer there. The port 0 stands for a free one.
+    /// Listens on a port of the host's loopback address. The address is `0.0.0.0` or `127.0.0.1`, which is the same here.
+    /// On the machine, the first is for peers in the network. The port 0 stands for a free one.
     ///
     /// # Errors
     ///
     /// If the address is not valid, another program has the port, or the host refuses it.
     pub fn bind(address: impl ToSocketAddr) -> Result<Self, NetError> {
         let address = address.to_socket_addr()?;
-        if !address.ip().is_unspecified() {
+        if !address.ip().is_unspecified() && address.ip() != Ipv4Addr::LOCALHOST {
             return Err(NetError::AddrNotAvailable);
         }
         let listener = mio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, address.port()).into());
@@ -375,16 +375,12 @@ pub fn address_until<'l>(_limit: impl Into<Limit<'l>>) -> Result<Ipv4Addr, NetEr
 /// Returns how many connections and listeners there are. The host does not know which connections are half-open, or
 /// whose rest is being sent.
 ///
-/// # Errors
-///
-/// None on the host.
-///
 /// # Panics
 ///
 /// If the caller is not a G, or must not block.
 #[track_caller]
-pub fn usage() -> Result<Usage, NetError> {
+pub fn usage() -> Usage {
     gmp_sched::native::assert_may_wait();
     let connections = CONNECTIONS.load(Ordering::Relaxed);
-    Ok(Usage { connections, half_open: 0, listeners: LISTENERS.load(Ordering::Relaxed) })
+    Usage { connections, half_open: 0, listeners: LISTENERS.load(Ordering::Relaxed) }
 }

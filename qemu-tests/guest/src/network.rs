@@ -1,0 +1,65 @@
+//! Tests of connections from the machine to itself.
+
+use kernel::net::{self, NetError, Shutdown, TcpListener, TcpStream, Usage};
+use kernel::prelude::*;
+
+fn echo(stream: &TcpStream) -> Result<(), NetError> {
+    let mut buffer = [0; 3_000];
+    loop {
+        match stream.read(&mut buffer)? {
+            0 => return Ok(()),
+            count => stream.write_all(&buffer[..count])?,
+        }
+    }
+}
+
+/// The whole test needs no device and no host, so with `--icount` all runs are equal.
+fn loopback_returns_what_is_sent() {
+    assert_eq!(TcpStream::connect("127.0.0.1:7").map(drop), Err(NetError::ConnectionRefused));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr();
+    let accepts = go(move || {
+        for stream in listener.incoming().take(20) {
+            let stream = stream.unwrap();
+            go(move || echo(&stream).unwrap()).detach();
+        }
+    });
+    let clients: Vec<_> = (0..20u8)
+        .map(|number| {
+            go(move || {
+                let stream = TcpStream::connect(address).unwrap();
+                let sent: Vec<u8> = (0..100_000u32).map(|at| (at / 7) as u8 ^ number).collect();
+                let (mut received, mut buffer) = (Vec::new(), [0; 2_000]);
+                scope(|scope| {
+                    let _ = scope.go(|| {
+                        stream.write_all(&sent).unwrap();
+                        stream.shutdown(Shutdown::Write).unwrap();
+                    });
+                    loop {
+                        match stream.read(&mut buffer).unwrap() {
+                            0 => break,
+                            count => received.extend_from_slice(&buffer[..count]),
+                        }
+                    }
+                });
+                assert!(received == sent, "{} bytes", received.len());
+            })
+        })
+        .collect();
+    clients.into_iter().for_each(|client| client.join().unwrap());
+    accepts.join().unwrap();
+    let end = now() + Duration::from_secs(10);
+    while net::usage() != Usage::default() && now() < end {
+        sleep(Duration::from_millis(1));
+    }
+    assert_eq!(net::usage(), Usage::default());
+}
+guest_test!(loopback_returns_what_is_sent, smp = &[1, 2, 8]);
+
+fn network_that_is_not_there_is_an_error() {
+    assert_eq!(TcpListener::bind("0.0.0.0:7").map(drop), Err(NetError::NoNetwork));
+    assert_eq!(TcpStream::connect("10.0.2.2:7").map(drop), Err(NetError::NoNetwork));
+    assert_eq!(net::address_until(now()), Err(NetError::NoNetwork));
+    assert_eq!(TcpListener::bind("127.0.0.2:7").map(drop), Err(NetError::AddrNotAvailable));
+}
+guest_test!(network_that_is_not_there_is_an_error);
