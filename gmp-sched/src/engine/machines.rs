@@ -71,4 +71,9 @@ impl<Plat: Platform> Scheduler<Plat> {
         }
         Ok((machine, is_new))
     }
+
+    /// Keeps an M for reuse. The thread of the M has ended, or is about to end and no longer uses the M.
+    pub(crate) fn reuse_machine(&self, machine: &'static Machine<Plat>) {
+        self.shared.lock().retired_machines.push_front(machine);
+    }
 }

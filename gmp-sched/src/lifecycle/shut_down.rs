@@ -1,16 +1,10 @@
 //! The end of a scheduler, and of the thread of an M.
 
-use crate::entities::machine::{EndedMachine, Machine};
+use crate::entities::machine::EndedMachine;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
 
 impl<Plat: Platform> Scheduler<Plat> {
-    /// Keeps an M for reuse. The thread of the M has ended, or is about to end and no longer
-    /// uses the M.
-    pub(crate) fn reuse_machine(&self, machine: &'static Machine<Plat>) {
-        self.shared.lock().retired_machines.push_front(machine);
-    }
-
     /// Makes each M end, by [`Platform::exit_thread`], when it next finds no work. Gs that are runnable still run,
     /// except that the Gs of a P may stay in its queue if the P is handed off when the other Ms have already ended.
     /// After that, a G that still waits may never run again, even if it is readied. The scheduler cannot be started
