@@ -14,6 +14,7 @@ const LONE_YIELDS: u64 = 64;
 
 /// Called by a G that yields and is alone on its P. Tries in one of [`LONE_YIELDS`] calls to steal a G and to put it into
 /// the local ring. Returns whether there is one.
+#[inline]
 pub(crate) fn steal_for_lone_yield<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) -> bool {
     processor.tick().is_multiple_of(LONE_YIELDS) && !processor.is_alone() && take_from_others(pinned, processor)
 }
