@@ -22,12 +22,12 @@ impl<Plat: Platform> Scheduler<Plat> {
     }
 
     /// Returns the message to report if this scheduler is dead: every M is idle (so none is in a system call), no armed
-    /// timer would make a G runnable, no G waits for a device, and the scheduler is not shut down. Besides, a G waits, or
-    /// the main G has called `goexit`. If the platform has threads that are not Ms, such a thread may ready a G that waits
-    /// for a future.
+    /// timer would make a G runnable, no G waits for a device, and the scheduler is not shut down. Besides, a G waits,
+    /// or the main G has called `goexit`. If the platform has threads that are not Ms, such a thread may ready a G that
+    /// waits for a future.
     ///
-    /// The last M to check sees the state that the other Ms have left, because each M publishes its state before it puts
-    /// itself on the idle list, or in the same critical section.
+    /// The last M to check sees the state that the other Ms have left, because each M publishes its state before it
+    /// puts itself on the idle list, or in the same critical section.
     pub(crate) fn is_dead(&'static self, shared: &Shared<Plat>) -> Option<&'static str> {
         if shared.idle_machines.len() + shared.idle_locked as usize != shared.machines as usize {
             return None;

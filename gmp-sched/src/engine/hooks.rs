@@ -18,8 +18,8 @@
 //! | [`spawned`], [`spawned_outside`], [`readied`], [`runnable_again`], [`returned`] | where a G becomes runnable | a sample of the Gs measures how long it is runnable; a trace shows every G | no G is sampled |
 //! | [`Window`] | where a panic would break an invariant ([`At`](crate::entities::window::At)) | such a panic ends the program | the panic unwinds |
 //!
-//! A refinement also adds fields and states to the types in `entities`, for example the M to which a G is locked. Without
-//! the feature `refinements`, their queries ([`is_stopping`](crate::scheduler::Scheduler::is_stopping),
+//! A refinement also adds fields and states to the types in `entities`, for example the M to which a G is locked.
+//! Without the feature `refinements`, their queries ([`is_stopping`](crate::scheduler::Scheduler::is_stopping),
 //! [`is_locked`](crate::goroutine::Goroutine::is_locked), …) are constant.
 
 pub(crate) use crate::refinements::background::take_background;

@@ -37,8 +37,8 @@ impl<Plat: Platform> Scheduler<Plat> {
 }
 
 impl<Plat: Platform> Machine<Plat> {
-    /// Makes this M idle until it holds a P again (Idle in idle.md). If the global queue has work, or if the world is to
-    /// stop, this M keeps its P and continues at once. Go: `findRunnable` from `releasep` on, `stopm`.
+    /// Makes this M idle until it holds a P again (Idle in idle.md). If the global queue has work, or if the world is
+    /// to stop, this M keeps its P and continues at once. Go: `findRunnable` from `releasep` on, `stopm`.
     #[doc(alias = "stopm")]
     pub(crate) fn go_idle(&'static self, pinned: &Pinned<Plat>) {
         let scheduler = self.scheduler();
@@ -74,7 +74,8 @@ impl<Plat: Platform> Machine<Plat> {
     /// Otherwise parks until a P is assigned to the M. If the M is to end, ends its thread and does not return.
     pub(crate) fn wait_for_processor(&'static self, pinned: &Pinned<Plat>) {
         let scheduler = self.scheduler();
-        // Other Ms may have relied on the search of this M. So it must check the queues even if it is assigned a P first.
+        // Other Ms may have relied on the search of this M. So it must check the queues even if it is assigned a P
+        // first.
         let mut must_recheck = true;
         let mut ends_at = hooks::end_of_idleness(self);
         loop {
@@ -102,9 +103,9 @@ impl<Plat: Platform> Machine<Plat> {
         }
     }
 
-    /// Called if this M was assigned a P before it checked the queues a second time, or before it could take an idle P for
-    /// what it saw there. If there is work, wakes another M to search in its place. (The queue of the assigned P counts,
-    /// too, because this M may first run an urgent G.)
+    /// Called if this M was assigned a P before it checked the queues a second time, or before it could take an idle P
+    /// for what it saw there. If there is work, wakes another M to search in its place. (The queue of the assigned P
+    /// counts, too, because this M may first run an urgent G.)
     fn wake_if_work_is_visible(&'static self) {
         let scheduler = self.scheduler();
         if scheduler.is_queued_work_visible() {
@@ -123,9 +124,9 @@ impl<Plat: Platform> Machine<Plat> {
         true
     }
 
-    /// Called by an M on the idle list that has seen work. Takes an idle P. If there is work on a queue, the M begins to
-    /// spin, so that another M is woken if there is more work. Returns whether this M holds a P now, perhaps one that was
-    /// assigned to it meanwhile. If not, no P is idle, and the Ms that hold the Ps find the work.
+    /// Called by an M on the idle list that has seen work. Takes an idle P. If there is work on a queue, the M begins
+    /// to spin, so that another M is woken if there is more work. Returns whether this M holds a P now, perhaps one
+    /// that was assigned to it meanwhile. If not, no P is idle, and the Ms that hold the Ps find the work.
     fn claim_idle_processor(&'static self, is_queued: bool) -> bool {
         let scheduler = self.scheduler();
         let mut shared = scheduler.shared.lock();

@@ -16,8 +16,8 @@ use crate::platform::{Pinned, Platform};
 /// Parks the calling G, which is pinned exactly once, before this call and afterwards. Go: `gopark`.
 ///
 /// `commit` runs after the G's context has been saved, on another stack. It makes the G known to the code that is to
-/// ready the G (for example, it unlocks the queue that contains the G) and returns `true`. If the commit returns `false`,
-/// the G is readied at once. As soon as the G is known to other code, the G may run and change its stack.
+/// ready the G (for example, it unlocks the queue that contains the G) and returns `true`. If the commit returns
+/// `false`, the G is readied at once. As soon as the G is known to other code, the G may run and change its stack.
 #[doc(alias = "gopark")]
 #[inline(always)]
 #[cfg_attr(feature = "std", track_caller)]

@@ -11,8 +11,8 @@
 //! | 5 | the other Ps (see `steal`) | `stealWork` |
 //! | 6 | none: release the P, check everything once more, park the M (see `idle`) | `stopm` |
 //!
-//! [`find_runnable`] takes all steps, on g0. [`pick_next`] takes step 3 alone, for a G that leaves: the switch then goes
-//! from G to G, without g0. One comparison of two words shows whether g0 has to take all steps instead, in a *slow
+//! [`find_runnable`] takes all steps, on g0. [`pick_next`] takes step 3 alone, for a G that leaves: the switch then
+//! goes from G to G, without g0. One comparison of two words shows whether g0 has to take all steps instead, in a *slow
 //! pick* ([`Processor::needs_slow_pick`]). A slow pick is due when step 2 is; everything else that wants one requests
 //! it ([`Processor::request_slow_pick`]): an urgent G that waits, the end of a slice on threads, and some refinements.
 

@@ -5,11 +5,12 @@
 //! # No raise is lost
 //!
 //! If `raise` finds an idle P, it unparks an idle M: the one that parked last on this CPU
-//! ([`Platform::parked_machine`]), which no other CPU has to be interrupted for, or else the timekeeper. This M takes a P
-//! and runs the G. It does not spin, so it wakes no further M. If it has no P to take, or is assigned one for other work,
-//! or ends, it preempts an M, polls first, or makes another M poll. In the last two cases it first clears its flag
-//! `will_poll`, by which `raise` finds it. If there is no idle P, or no idle M to rely on, `raise` preempts an M that runs
-//! a G. [`idle`](crate::engine::idle) explains why one of the two sides always notices ("Store, fence, load").
+//! ([`Platform::parked_machine`]), which no other CPU has to be interrupted for, or else the timekeeper. This M takes a
+//! P and runs the G. It does not spin, so it wakes no further M. If it has no P to take, or is assigned one for other
+//! work, or ends, it preempts an M, polls first, or makes another M poll. In the last two cases it first clears its
+//! flag `will_poll`, by which `raise` finds it. If there is no idle P, or no idle M to rely on, `raise` preempts an M
+//! that runs a G. [`idle`](crate::engine::idle) explains why one of the two sides always notices ("Store, fence,
+//! load").
 
 use core::ptr;
 

@@ -125,11 +125,12 @@ pub(crate) fn gives_way_to_others<Plat: Platform>(scheduler: &Scheduler<Plat>, p
     processor.is_slice_over() || scheduler.signals.is_ready() || !processor.urgent.is_empty()
 }
 
-/// Lets the calling G give way if the world is to stop, if the slice of the G is over, or if an urgent G may displace it.
+/// Lets the calling G give way if the world is to stop, if the slice of the G is over, or if an urgent G may displace
+/// it.
 ///
 /// The platform calls this where it interrupted a G in user code, after it has saved all registers of the G on the G's
-/// stack, and at the end of a pinned section during which a request came. The caller is pinned once, before and after the
-/// call; afterwards it may be on another M.
+/// stack, and at the end of a pinned section during which a request came. The caller is pinned once, before and after
+/// the call; afterwards it may be on another M.
 ///
 /// # Panics
 ///
@@ -159,8 +160,8 @@ pub fn give_way<Plat: Platform>(pinned: Pinned<Plat>) -> Pinned<Plat> {
     displace_for_urgent(caller)
 }
 
-/// Called when the slice is over. The calling G goes to the tail of the global queue or, if it is urgent, to the tail of
-/// the urgent queue, because the slice was that of other Gs. Go: `gopreempt_m`.
+/// Called when the slice is over. The calling G goes to the tail of the global queue or, if it is urgent, to the tail
+/// of the urgent queue, because the slice was that of other Gs. Go: `gopreempt_m`.
 #[doc(alias = "gopreempt_m")]
 pub(crate) fn preempt<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;

@@ -11,8 +11,8 @@ use crate::platform::{Pinned, Platform};
 
 /// Makes a parked G runnable and puts it into `runnext` of the caller's P. Go: `goready`.
 ///
-/// If the caller is not an M of the G's own scheduler, or is in a system call, the G goes to the global queue of its own
-/// scheduler. A G that is locked to its M goes to neither, because only that M may run it.
+/// If the caller is not an M of the G's own scheduler, or is in a system call, the G goes to the global queue of its
+/// own scheduler. A G that is locked to its M goes to neither, because only that M may run it.
 #[doc(alias = "goready")]
 #[inline(always)]
 pub(crate) fn ready_pinned<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {

@@ -6,9 +6,9 @@
 //! between one and three times its length. (In Go, sysmon makes this comparison, on a thread of its own: `retake`.)
 //!
 //! A slice belongs to the P. It begins with a G from the ring, from the global queue or from another P. Gs from
-//! `runnext` and from the urgent queue continue it, and a system call does not interrupt it. When it is over, the running
-//! G goes to the tail of the global queue, and the G in `runnext` to the tail of the ring. `sim::slices` checks how long
-//! the Gs there wait.
+//! `runnext` and from the urgent queue continue it, and a system call does not interrupt it. When it is over, the
+//! running G goes to the tail of the global queue, and the G in `runnext` to the tail of the ring. `sim::slices` checks
+//! how long the Gs there wait.
 //!
 //! Where there are no timer interrupts ([`Platform::TIMER_INTERRUPTS`]), sysmon checks in place of the handler, and
 //! `refinements::slices_on_threads` ends the slice.

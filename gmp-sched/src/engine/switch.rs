@@ -43,8 +43,8 @@ where
     if fits_register::<F>() {
         word = Word::uninit();
         #[expect(unsafe_code, reason = "moves a closure into a register")]
-        // SAFETY: the closure fits in the word. `unpack` moves it out of the word exactly once, and `ManuallyDrop` keeps
-        // its owner from dropping it.
+        // SAFETY: the closure fits in the word. `unpack` moves it out of the word exactly once, and `ManuallyDrop`
+        // keeps its owner from dropping it.
         unsafe {
             word.as_mut_ptr().cast::<F>().copy_from_nonoverlapping(address, 1);
         }
@@ -71,8 +71,8 @@ fn unpack<Plat: Platform, F: FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>)>(
         unsafe { commit.assume_init() }.cast::<F>()
     };
     #[expect(unsafe_code, reason = "moves a closure out of a register, or off a stack at rest")]
-    // SAFETY: the closure is in the word, or on the stack of `goroutine`, which does not run. A commit runs once, so the
-    // closure is moved out once, and `ManuallyDrop` keeps its owner from dropping it.
+    // SAFETY: the closure is in the word, or on the stack of `goroutine`, which does not run. A commit runs once, so
+    // the closure is moved out once, and `ManuallyDrop` keeps its owner from dropping it.
     let commit = unsafe { address.read() };
     commit(&pinned, goroutine);
     pinned

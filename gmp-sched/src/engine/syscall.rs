@@ -8,8 +8,8 @@
 //! guard, and continue without a P. Outside of system calls, an M without a P never runs user code.
 //!
 //! On return the G takes its old P back if no other M took it, or else an idle P. If no P is idle, the G goes to the
-//! global queue and its M to the idle list. But with timer interrupts, a G that returns from a blocking call goes to the
-//! urgent queue of its old P or of another P, and displaces the G that runs there (see `urgent`).
+//! global queue and its M to the idle list. But with timer interrupts, a G that returns from a blocking call goes to
+//! the urgent queue of its old P or of another P, and displaces the G that runs there (see `urgent`).
 //!
 //! ```
 //! use gmp_sched::native::{self, Native, go};

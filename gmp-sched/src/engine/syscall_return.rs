@@ -63,8 +63,8 @@ pub(crate) fn requeue_to_displace<Plat: Platform>(pinned: &Pinned<Plat>, gorouti
     requeue(pinned, goroutine, displace);
 }
 
-/// Makes `goroutine` runnable, and puts it into the urgent queue of the P that `displace` returns, or else on the global
-/// queue. This M, which had no P, becomes idle unless it gets its old P back. Runs on g0.
+/// Makes `goroutine` runnable, and puts it into the urgent queue of the P that `displace` returns, or else on the
+/// global queue. This M, which had no P, becomes idle unless it gets its old P back. Runs on g0.
 pub(crate) fn requeue<Plat: Platform>(
     pinned: &Pinned<Plat>,
     goroutine: &'static Goroutine<Plat>,

@@ -117,8 +117,8 @@ fn check_syscall<Plat: Platform>(
     if tick != call.seen.load(Ordering::Relaxed) {
         call.seen.store(tick, Ordering::Relaxed);
         call.since.store(now.as_nanos(), Ordering::Relaxed);
-        // The call has begun after the last check. So the P is left to its M, except if the slice is over. Otherwise a G
-        // that makes short calls in a loop would keep the P.
+        // The call has begun after the last check. So the P is left to its M, except if the slice is over. Otherwise a
+        // G that makes short calls in a loop would keep the P.
         if !processor.is_slice_over() {
             return false;
         }

@@ -1,13 +1,13 @@
 //! Who wakes for the timers of idle Ps: the timekeeper, which is the M that has been idle longest. It parks with a
 //! deadline: the earliest timer of all Ps, or none while no P is idle. (In this case an M holds the P of each timer, or
-//! is in a system call, which sysmon checks.) If the timekeeper takes a P or ends, the M that has then been idle longest
-//! takes over. So there is a timekeeper whenever an M is idle.
+//! is in a system call, which sysmon checks.) If the timekeeper takes a P or ends, the M that has then been idle
+//! longest takes over. So there is a timekeeper whenever an M is idle.
 //!
 //! Code that makes a P idle or, without timer interrupts, sets an earlier timer, wakes the timekeeper if that parks for
 //! too long. [`idle`](crate::engine::idle) explains why one of the two always notices ("Store, fence, load"). Code that
 //! makes a P idle compares the earliest timer of *all* Ps with the deadline, because the timekeeper may have parked
-//! without one while no P was idle. The start of the world need not compare, because it wakes an M to search, which goes
-//! idle and compares, unless all Ps are held by then.
+//! without one while no P was idle. The start of the world need not compare, because it wakes an M to search, which
+//! goes idle and compares, unless all Ps are held by then.
 
 use crate::base::atomic::{Ordering, fence};
 use crate::base::instant::Instant;

@@ -1,6 +1,6 @@
 //! Urgent Gs: those that an event has readied, and that run before the other Gs of their P. An event is a due timer, a
-//! ready device, or the end of a blocking call whose M finds no idle P. (In Go the G of an event goes to `runnext` or to
-//! the global queue, and waits until the running G leaves or has used up its slice.)
+//! ready device, or the end of a blocking call whose M finds no idle P. (In Go the G of an event goes to `runnext` or
+//! to the global queue, and waits until the running G leaves or has used up its slice.)
 //!
 //! | who looks for urgent Gs | what happens |
 //! |---|---|
@@ -13,11 +13,13 @@
 //!
 //! While other Gs wait, urgent Gs run one after the other for at most [`URGENT_TIME`]. Then one of the others runs. It
 //! runs undisturbed for a while ([`Platform::undisturbed`]), and so does the G that displaces another one. During this
-//! time no interrupt is armed for the next timer; instead, each pick is a slow one, which reads the clock. So a thousand
-//! timers that are due at once cost no interrupts, and while no timer is due soon, fast picks do not read the clock.
+//! time no interrupt is armed for the next timer; instead, each pick is a slow one, which reads the clock. So a
+//! thousand timers that are due at once cost no interrupts, and while no timer is due soon, fast picks do not read the
+//! clock.
 //!
-//! Urgent Gs continue the slice of the G that ran before them. If that slice is over, an urgent G goes to the tail of the
-//! urgent queue, and one of the others runs first. A G is urgent for one slice only; later it is a G like any other.
+//! Urgent Gs continue the slice of the G that ran before them. If that slice is over, an urgent G goes to the tail of
+//! the urgent queue, and one of the others runs first. A G is urgent for one slice only; later it is a G like any
+//! other.
 
 use core::time::Duration;
 

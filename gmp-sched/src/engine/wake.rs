@@ -116,8 +116,8 @@ impl<Plat: Platform> Machine<Plat> {
     }
 }
 
-/// Makes the M spin, unless it does or at least half as many Ms spin as Ps are busy. More spinning Ms would only take CPUs
-/// from the Ms that have work. Returns whether the M spins now.
+/// Makes the M spin, unless it does or at least half as many Ms spin as Ps are busy. More spinning Ms would only take
+/// CPUs from the Ms that have work. Returns whether the M spins now.
 #[inline(always)]
 pub(crate) fn try_start_spinning<Plat: Platform>(
     scheduler: &'static Scheduler<Plat>,

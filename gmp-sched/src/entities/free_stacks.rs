@@ -27,8 +27,8 @@ pub(crate) fn spill<Plat: Platform>(scheduler: &'static Scheduler<Plat>, process
 pub(crate) fn strip<Plat: Platform>(scheduler: &'static Scheduler<Plat>, goroutine: &'static Goroutine<Plat>) {
     let stack = take_stack(scheduler, goroutine);
     #[expect(unsafe_code, reason = "frees a stack")]
-    // SAFETY: `lifecycle::free_slots` got this stack from the platform. The G is dead and has left the stack, its result has
-    // been taken out, and no slot refers to the stack any more.
+    // SAFETY: `lifecycle::free_slots` got this stack from the platform. The G is dead and has left the stack, its
+    // result has been taken out, and no slot refers to the stack any more.
     unsafe {
         Plat::release_stack(stack);
     }

@@ -198,8 +198,8 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.procs.load(Ordering::Relaxed)
     }
 
-    /// Stores the number of Ps, as a part of [`set_procs`](crate::refinements::procs::set_procs). Called while the world
-    /// is stopped.
+    /// Stores the number of Ps, as a part of [`set_procs`](crate::refinements::procs::set_procs). Called while the
+    /// world is stopped.
     pub(crate) fn set_procs(&self, procs: usize) {
         // Ordering: Relaxed, because the Ms that rely on the new number are started afterwards, under the scheduler
         // lock.

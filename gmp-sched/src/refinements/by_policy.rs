@@ -201,8 +201,8 @@ fn place_all<Plat: Platform>(
     }
 }
 
-/// Returns the G to run next, if there is one; the caller runs it. If `checks_locked`, a locked G comes first. Called on
-/// g0.
+/// Returns the G to run next, if there is one; the caller runs it. If `checks_locked`, a locked G comes first. Called
+/// on g0.
 #[cold]
 #[inline(never)]
 pub(crate) fn next<Plat: Platform>(

@@ -209,9 +209,9 @@ pub(crate) fn stay_on<Plat: Platform>(machine: &'static Machine<Plat>) {
     }
 }
 
-/// Locks the calling G, which unwinds and is pinned, to `machine` until its closure has ended. The standard library counts
-/// the panics in progress per thread. So until then no other G may run on this thread, and this G may run on no other
-/// thread.
+/// Locks the calling G, which unwinds and is pinned, to `machine` until its closure has ended. The standard library
+/// counts the panics in progress per thread. So until then no other G may run on this thread, and this G may run on no
+/// other thread.
 #[cfg(feature = "std")]
 pub(crate) fn stay_to_unwind<Plat: Platform>(machine: &'static Machine<Plat>) -> Result<(), OutOfResources> {
     if machine.locked_goroutine().is_none() {

@@ -1,5 +1,5 @@
-//! A G that yields in a loop, alone on its P, may wait until another G has run, and this P may be the only one that can run
-//! that other G; see golang/go#13546. So now and then such a yield takes a G from another P.
+//! A G that yields in a loop, alone on its P, may wait until another G has run, and this P may be the only one that can
+//! run that other G; see golang/go#13546. So now and then such a yield takes a G from another P.
 
 use crate::engine::enqueue::put_last;
 use crate::engine::urgent::take_urgent;
@@ -12,8 +12,8 @@ use crate::refinements::slices_on_threads::steal_at_once;
 /// After this many yields of a G that is alone on its P, the calling M tries once to take a G from another P.
 const LONE_YIELDS: u64 = 64;
 
-/// Called by a G that yields and is alone on its P. Tries in one of [`LONE_YIELDS`] calls to steal a G and to put it into
-/// the local ring. Returns whether there is one.
+/// Called by a G that yields and is alone on its P. Tries in one of [`LONE_YIELDS`] calls to steal a G and to put it
+/// into the local ring. Returns whether there is one.
 #[inline]
 pub(crate) fn steal_for_lone_yield<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) -> bool {
     processor.tick().is_multiple_of(LONE_YIELDS) && !processor.is_alone() && take_from_others(pinned, processor)

@@ -1,5 +1,5 @@
-//! What is attached to the mechanisms of `engine`, at the hooks that `engine::hooks` lists. Each file is one refinement. The
-//! engine compiles and runs without them (feature `refinements`).
+//! What is attached to the mechanisms of `engine`, at the hooks that `engine::hooks` lists. Each file is one
+//! refinement. The engine compiles and runs without them (feature `refinements`).
 
 pub(crate) mod background;
 pub mod by_policy;

@@ -55,8 +55,8 @@ impl core::error::Error for ProcsError {}
 /// `runtime.GOMAXPROCS(n)`.
 ///
 /// Stops the world, unless the number stays the same. Blocks as
-/// [`stop_the_world`](crate::refinements::stop_the_world::stop_the_world) does. Not callable from interrupts. There may be
-/// more Ps than CPUs, or fewer.
+/// [`stop_the_world`](crate::refinements::stop_the_world::stop_the_world) does. Not callable from interrupts. There may
+/// be more Ps than CPUs, or fewer.
 ///
 /// # Errors
 ///

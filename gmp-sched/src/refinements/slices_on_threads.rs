@@ -1,6 +1,6 @@
-//! Slices where no interrupt preempts a G ([`Platform::TIMER_INTERRUPTS`] is `false`): a slice that is over ends when its G
-//! next leaves, begins to wait, or returns from a system call. sysmon checks the slices. Without this refinement, Gs there
-//! run until they wait.
+//! Slices where no interrupt preempts a G ([`Platform::TIMER_INTERRUPTS`] is `false`): a slice that is over ends when
+//! its G next leaves, begins to wait, or returns from a system call. sysmon checks the slices. Without this refinement,
+//! Gs there run until they wait.
 
 use crate::base::atomic::Ordering;
 use crate::base::under_loom::IS_MODEL;
@@ -41,9 +41,9 @@ fn give_way_before_wait<Plat: Platform>() {
     }
 }
 
-/// Called when a G leaves for g0. Without timer interrupts, if the slice is over, the G in `runnext` does not inherit it,
-/// but goes to the tail of the ring. So the Gs of the ring run first, as after a preemption. If the ring is empty, Gs
-/// are stolen from another P before that.
+/// Called when a G leaves for g0. Without timer interrupts, if the slice is over, the G in `runnext` does not inherit
+/// it, but goes to the tail of the ring. So the Gs of the ring run first, as after a preemption. If the ring is empty,
+/// Gs are stolen from another P before that.
 #[inline(always)]
 pub(crate) fn end_inherited_slice<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) {
     if !Plat::TIMER_INTERRUPTS && processor.is_slice_over() {
@@ -83,9 +83,9 @@ fn put_runnext_last<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static P
     }
 }
 
-/// Like [`steal`](crate::engine::steal::steal), for a caller that has something else to run if nothing is found. Makes one round, without waiting,
-/// and takes no urgent G. Takes the G in `runnext` of a victim only if the victim's slice is
-/// over. While the slice is not over, that G is likely to run soon on the victim, in the rest of the slice.
+/// Like [`steal`](crate::engine::steal::steal), for a caller that has something else to run if nothing is found. Makes
+/// one round, without waiting, and takes no urgent G. Takes the G in `runnext` of a victim only if the victim's slice
+/// is over. While the slice is not over, that G is likely to run soon on the victim, in the rest of the slice.
 pub(crate) fn steal_at_once<Plat: Platform>(
     pinned: &Pinned<Plat>,
     processor: &'static Processor<Plat>,

@@ -297,8 +297,8 @@ pub(crate) fn stop_processor<Plat: Platform>(
     scheduler.count_stopped(shared);
 }
 
-/// Called by an M that returns from a system call and finds no P. If `processor`, which it held before, was stopped during
-/// the call, makes it an ordinary stopped P, which no M in a system call could take back, and returns `true`.
+/// Called by an M that returns from a system call and finds no P. If `processor`, which it held before, was stopped
+/// during the call, makes it an ordinary stopped P, which no M in a system call could take back, and returns `true`.
 pub(crate) fn leave_stopped<Plat: Platform>(processor: &Processor<Plat>) -> bool {
     let is_stopped = processor.status() == ProcessorStatus::StoppedInSyscall;
     if is_stopped {
@@ -316,8 +316,8 @@ pub(crate) fn give_way_to_stop<Plat: Platform>(caller: CurrentGoroutine<Plat>) -
     leave(pinned, machine, me, None, Leave::GiveWay(PreemptReason::WorldStop), requeue_next)
 }
 
-/// Gives up the P of `machine` if the world is to stop. The caller then waits until it is assigned a P. Called on g0. Go:
-/// `gcstopm`.
+/// Gives up the P of `machine` if the world is to stop. The caller then waits until it is assigned a P. Called on g0.
+/// Go: `gcstopm`.
 #[doc(alias = "gcstopm")]
 #[cold]
 pub(crate) fn stop_for_world<Plat: Platform>(machine: &'static Machine<Plat>) {

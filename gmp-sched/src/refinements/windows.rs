@@ -41,7 +41,8 @@ impl<Plat: Platform> Drop for Window<Plat> {
     }
 }
 
-/// Ends the program, because a panic unwinds out of the window `at`. On platforms that do not unwind, this never happens.
+/// Ends the program, because a panic unwinds out of the window `at`. On platforms that do not unwind, this never
+/// happens.
 fn panicked<Plat: Platform>(at: At) -> ! {
     let Some(machine) = Plat::current_machine() else {
         // A panic during an unwinding ends the process.

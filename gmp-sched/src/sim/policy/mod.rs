@@ -1,11 +1,11 @@
 //! The scheduling policy as a specification that runs: the simulator compares every step of the scheduler with it.
 //!
-//! [`sentences`] has a function for each sentence of `docs/policy.md`. A runnable G is in one of the *places* of which these
-//! sentences speak. The specification learns of the events by which Gs change their places, and fails the run
-//! at an event that the policy does not allow. An event is recorded a moment before or after the queues change, and a thief
-//! names only the last G that it has stolen. So the specification may not know in which of several places a G is. In this
-//! case it allows all of them. It follows a run no further when a ring overflows beside other Ps, when the number of Ps is
-//! lowered, and when there are more than 64 Ps.
+//! [`sentences`] has a function for each sentence of `docs/policy.md`. A runnable G is in one of the *places* of which
+//! these sentences speak. The specification learns of the events by which Gs change their places, and fails the run at
+//! an event that the policy does not allow. An event is recorded a moment before or after the queues change, and a
+//! thief names only the last G that it has stolen. So the specification may not know in which of several places a G is.
+//! In this case it allows all of them. It follows a run no further when a ring overflows beside other Ps, when the
+//! number of Ps is lowered, and when there are more than 64 Ps.
 
 mod places;
 mod sentences;
@@ -42,7 +42,8 @@ pub(super) struct Policy {
 }
 
 impl Policy {
-    /// Checks an event and follows it. `procs` is the number of Ps in use. Returns the sentence that the event violates.
+    /// Checks an event and follows it. `procs` is the number of Ps in use. Returns the sentence that the event
+    /// violates.
     pub(super) fn check(&mut self, track: Track, event: Event, procs: usize) -> Allowed {
         self.is_lost |= procs > u64::BITS as usize;
         if self.is_lost {

@@ -1,4 +1,5 @@
-//! The sentences of `docs/policy.md`, in their order: the function `p1` is sentence 1. Each checks an event, and follows it.
+//! The sentences of `docs/policy.md`, in their order: the function `p1` is sentence 1. Each checks an event, and
+//! follows it.
 
 use alloc::format;
 use core::mem::{replace, take};
@@ -32,8 +33,8 @@ impl State {
         is_empty.then_some(()).ok_or_else(|| format!("P1: P{} goes idle with a G in runnext", step.on))
     }
 
-    /// P2. Urgent Gs run first, but not for long in a row while others wait. (With other Ps, a thief may be about to run
-    /// one of the other Gs or the urgent G.)
+    /// P2. Urgent Gs run first, but not for long in a row while others wait. (With other Ps, a thief may be about to
+    /// run one of the other Gs or the urgent G.)
     pub(super) fn p2(&mut self, step: &Step, found: &Found) -> Allowed {
         let &Step { on, when, last, .. } = step;
         let waits = |is: fn(&Places, u64) -> bool| step.procs == 1 && self.runnable.values().any(|it| is(it, last));

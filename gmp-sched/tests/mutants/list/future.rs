@@ -51,7 +51,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("future::two_calls_of_a_waker_ready_the_g_once"),
     ),
     mutant(
-        "library/coroutine.rs",
+        "library/coroutine/mod.rs",
         "the end of a coroutine does not ready its caller",
         "        inner.set_waiter(me);
 ",
@@ -60,7 +60,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("coroutine::sides_of_a_coroutine_alternate_on_any_m"),
     ),
     mutant(
-        "library/coroutine.rs",
+        "library/coroutine/switch.rs",
         "a side of a coroutine to which the other side switches directly is also put into a queue",
         "        next.set_status(Status::Runnable);
     }
@@ -71,7 +71,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("coroutine::side_that_is_stolen_switches_directly_to_the_other_side"),
     ),
     mutant(
-        "library/coroutine.rs",
+        "library/coroutine/switch.rs",
         "a side of a coroutine that switches directly does not become parked",
         "        me.set_waiting(WaitReason::Coroutine, processor.sampler.parked_status(), processor.clock());
         next.set_status(Status::Runnable);
@@ -84,7 +84,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("coroutine::side_that_is_stolen_switches_directly_to_the_other_side"),
     ),
     mutant(
-        "library/coroutine.rs",
+        "library/coroutine/switch.rs",
         "one side of a coroutine is readied before the other side has left its stack",
         "    drop(park_with(caller, WaitFor::new(WaitReason::Coroutine, awaited), move |pinned, me| {
         if is_new {
@@ -103,14 +103,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/coroutine", "coroutines_yield_all_values_in_order", 1000),
     ),
     mutant(
-        "library/coroutine.rs",
+        "library/coroutine/mod.rs",
         "a coroutine that exits does not make its caller exit",
         "        Err(JoinError::Exited) => goexit::<Plat>(),",
         "        Err(JoinError::Exited) => {}",
         Test("threads/unwinding", "coroutine_that_ends_itself"),
     ),
     mutant(
-        "library/coroutine.rs",
+        "library/coroutine/mod.rs",
         "a coroutine that is dropped by a G that may not block stays parked",
         "            self.release();",
         "            let _ = (Self::release, self.inner.take());",

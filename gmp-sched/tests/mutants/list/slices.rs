@@ -13,7 +13,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/preemption", "two_gs_that_ready_each_other_share_a_slice", 60),
     ),
     mutant(
-        "library/coroutine.rs",
+        "library/coroutine/switch.rs",
         "on platforms without timer interrupts, the two Gs of a coroutine do not stop with the world",
         "&& (!processor.needs_slow_pick() || !must_pick(machine, processor))",
         "",
