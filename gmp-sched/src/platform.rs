@@ -125,8 +125,9 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// The calling flow of control has raised this pin or has taken it over, and nothing else lowers the pin.
     unsafe fn lower_pin();
 
-    /// Called by a G that may be about to leave its M and to continue on another one. The G is pinned. It has no P if
-    /// it is at the end of a system call. On threads, a G that unwinds is locked to its thread here.
+    /// Called by a G that may be about to leave its M and to continue on another one. The G is pinned once. It has no P if
+    /// it is at the end of a system call. On threads, a G that unwinds is locked to its thread here. Meanwhile it may lose
+    /// its P and get another one.
     #[inline(always)]
     fn may_migrate() {}
 
@@ -249,6 +250,14 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// [`idle_limit`](Platform::idle_limit).
     fn exit_thread(ended: EndedMachine<Self>) -> ! {
         unreachable!("{ended:?} on a platform on which no M ends")
+    }
+
+    /// Asks another thread of the platform to make an M for `scheduler`, and returns `true`; the M exists some time later.
+    /// Returns `false` if the caller may make the M itself. Callable from interrupts.
+    #[inline(always)]
+    fn request_machine(scheduler: &'static Scheduler<Self>) -> bool {
+        let _ = scheduler;
+        false
     }
 
     /// Asks the G that runs on `machine` to call [`crate::engine::preempt::give_way`] soon. Best effort; does nothing

@@ -44,7 +44,11 @@ impl<Plat: Platform> Scheduler<Plat> {
     pub(crate) fn retake(&'static self, processor: &'static Processor<Plat>) -> bool {
         // The M is counted as blocked before the claim, because it may return from its call right after the claim and
         // lower the count.
-        let Ok(_pinned) = self.secure_successor(Pinned::of_scheduler()) else { return false };
+        let is_secured = self.count_successor()
+            || !Plat::request_machine(self) && self.secure_successor(Pinned::of_scheduler()).is_ok();
+        if !is_secured {
+            return false;
+        }
         Plat::point(Site::Syscall);
         if !processor.claim_to_hand_off() {
             self.shared.lock().blocked_machines -= 1;

@@ -9,6 +9,7 @@
 //! | [`displace_locked`] | `preempt` | g0 hands the P of a locked G to another M, which runs the urgent G | as above |
 //! | [`stay_on`], [`unlock`] | `syscall_return`, `finish` | a G is locked at the end of a system call in which it must not leave its thread, until it ends | such a G ends the program |
 //! | [`stay_to_unwind`], [`unlock_after_unwinding`] | `native` | a G that waits while it unwinds is locked to its thread | such a G ends the program |
+//! | [`give_way_in_place`], [`has_preempted`], [`make_spare_machine`] | `native` | a G that a signal interrupts gives its P up, and keeps its thread | no signal preempts a G |
 //! | [`stop_for_world`], [`stop_processor`], [`leave_stopped`], [`give_way_to_stop`] | `pick`, `handoff`, `syscall_return`, `preempt` | a P is given up, because another G has stopped the world | the world is never stopped |
 //! | [`end_of_idleness`], [`retire_if_unneeded`], [`note_surplus`] | `idle`, `syscall_return` | an idle M ends if there have been more than needed for some time | each M stays |
 //! | [`begin_next_slice`], [`end_inherited_slice`], [`before_wait`] | `pick`, and each operation that may wait | where no interrupt preempts a G, a slice that is over ends when the G leaves | such a slice does not end |
@@ -34,6 +35,8 @@ pub(crate) use crate::refinements::lock_os_thread::{
 pub(crate) use crate::refinements::lock_os_thread::{stay_to_unwind, unlock_after_unwinding};
 pub(crate) use crate::refinements::lone_yields::steal_for_lone_yield;
 pub(crate) use crate::refinements::poison::{check_poison, poison};
+#[cfg(feature = "std")]
+pub(crate) use crate::refinements::preempt_in_place::{give_way_in_place, has_preempted, make_spare_machine};
 pub(crate) use crate::refinements::retire::{end_of_idleness, note_surplus, retire_if_unneeded};
 pub(crate) use crate::refinements::sampling::{readied, returned, runnable_again, spawned, spawned_outside};
 pub(crate) use crate::refinements::slices_on_threads::{before_wait, begin_next_slice, end_inherited_slice};

@@ -140,6 +140,7 @@ pub fn give_way<Plat: Platform>(pinned: Pinned<Plat>) -> Pinned<Plat> {
     if !Plat::is_pinned_once() {
         refuse(pinned, ());
     }
+    Plat::may_migrate();
     let Some(machine) = pinned.try_machine() else { return pinned };
     // On g0 there is no G that could give way. In a system call, no other G could run on this M.
     let (Some(me), Some(processor)) = (machine.current_goroutine(), machine.processor()) else { return pinned };
@@ -149,7 +150,6 @@ pub fn give_way<Plat: Platform>(pinned: Pinned<Plat>) -> Pinned<Plat> {
     if !Plat::COUNTS_PINS && machine.are_waits_forbidden() {
         refuse(pinned, ());
     }
-    Plat::may_migrate();
     let caller = CurrentGoroutine { pinned, machine, processor, me };
     if machine.scheduler().is_stopping() {
         return hooks::give_way_to_stop(caller);

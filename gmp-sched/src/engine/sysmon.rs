@@ -22,6 +22,7 @@ use core::time::Duration;
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::engine::preempt;
+use crate::engine::yield_now::has_nothing_else;
 use crate::entities::processor::Processor;
 use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
@@ -89,7 +90,8 @@ impl<Plat: Platform> Sysmon<Plat> {
     }
 }
 
-/// On platforms without timer interrupts, requests a preemption of the G on `processor` if it has to give way.
+/// On platforms without timer interrupts, requests a preemption of the G on `processor` if it has to give way and others
+/// wait.
 fn check_running<Plat: Platform>(
     scheduler: &'static Scheduler<Plat>,
     processor: &'static Processor<Plat>,
@@ -99,7 +101,9 @@ fn check_running<Plat: Platform>(
         return;
     }
     processor.check_slice(now);
-    if let Some(machine) = scheduler.holder_of(processor).filter(|machine| preempt::must_give_way(machine)) {
+    if let Some(machine) = scheduler.holder_of(processor).filter(|machine| preempt::must_give_way(machine))
+        && !has_nothing_else(scheduler, processor)
+    {
         Plat::request_preemption(machine);
     }
 }

@@ -74,7 +74,7 @@ fn yield_to_g0<Plat: Platform>(pinned: Pinned<Plat>) {
 }
 
 /// Whether the P of a G that yields has nothing else to run, and there is no other reason to go to g0.
-fn has_nothing_else<Plat: Platform>(scheduler: &Scheduler<Plat>, processor: &Processor<Plat>) -> bool {
+pub(crate) fn has_nothing_else<Plat: Platform>(scheduler: &Scheduler<Plat>, processor: &Processor<Plat>) -> bool {
     let is_shared_work = scheduler.global_length.load(Ordering::Relaxed) != 0 || scheduler.signals.is_ready();
     !processor.has_work() && !is_shared_work && !scheduler.is_stopping()
 }

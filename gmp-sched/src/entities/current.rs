@@ -90,13 +90,17 @@ impl<Plat: Platform> CurrentGoroutine<Plat> {
     /// Like [`of`](Self::of), but returns the pin as an error instead of panicking.
     #[inline(always)]
     fn find(pinned: Pinned<Plat>) -> Result<Self, Pinned<Plat>> {
-        if Plat::is_pinned_once()
+        let is_pinned_once = Plat::is_pinned_once();
+        if is_pinned_once {
+            // This comes first, because the G may hold another P afterwards.
+            Plat::may_migrate();
+        }
+        if is_pinned_once
             && let Some(machine) = pinned.try_machine()
             && let Some(me) = machine.current_goroutine()
             && let Some(processor) = machine.processor()
             && (Plat::COUNTS_PINS || !machine.are_waits_forbidden())
         {
-            Plat::may_migrate();
             return Ok(Self { pinned, machine, processor, me });
         }
         Err(pinned)

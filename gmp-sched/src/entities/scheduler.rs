@@ -36,7 +36,7 @@ use crate::entities::shared::Shared;
 use crate::entities::signal::SignalList;
 use crate::entities::status::Status;
 use crate::entities::world_stop::WorldStop;
-use crate::platform::Platform;
+use crate::platform::{Pinned, Platform};
 use crate::policy::Policy;
 use crate::record::counters::Counts;
 use crate::record::latency::Latencies;
@@ -159,6 +159,7 @@ impl<Plat: Platform> Scheduler<Plat> {
             shut_down: AtomicBool::new(false),
         }));
         {
+            let _pinned = Pinned::<Plat>::of_scheduler();
             let mut shared = scheduler.shared.lock();
             for processor in &scheduler.processors {
                 processor.sampler.set_scheduler(scheduler.number);
@@ -345,6 +346,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     #[track_caller]
     pub(crate) fn renew(&'static self, processors: usize) {
         assert_number_of_processors(processors, self.procs_limit());
+        let _pinned = Pinned::<Plat>::of_scheduler();
         self.main_exited.store(false, Ordering::Relaxed);
         self.started_without_processor.store(0, Ordering::Relaxed);
         self.spinning.store(0, Ordering::Relaxed);

@@ -33,6 +33,9 @@ pub(crate) struct Shared<Plat: Platform> {
     /// Number of Ms that are in a system call after their P was handed off, or that return from one and have no P yet.
     /// An M with a locked G is counted once for the lock, because it runs no other Gs, besides any count for a call.
     pub(crate) blocked_machines: u32,
+    /// Number of Ms whose Gs are preempted in place. They are among the blocked ones.
+    #[cfg(all(feature = "std", feature = "refinements"))]
+    pub(crate) preempted: u32,
     /// Number of Ms needed in addition to the blocked ones: one for each P that is in use or is about to be used.
     pub(crate) machines_wanted: usize,
     /// When an M first noticed that the scheduler has more Ms than it needs (a surplus). [`Instant::NEVER`] if no M has
@@ -57,6 +60,8 @@ impl<Plat: Platform> Shared<Plat> {
             machines: 0,
             retired_machines: List::new(),
             blocked_machines: 0,
+            #[cfg(all(feature = "std", feature = "refinements"))]
+            preempted: 0,
             machines_wanted: processors,
             surplus_since: Instant::NEVER,
             unstopped: 0,

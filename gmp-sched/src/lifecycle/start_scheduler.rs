@@ -10,7 +10,7 @@ use crate::lifecycle::closure::{self, NoScope, StackEnd};
 use crate::lifecycle::free_slots;
 use crate::lifecycle::join::{ATTACHED, JoinHandle};
 use crate::lifecycle::new_goroutine::SMALLEST_STACK;
-use crate::platform::Platform;
+use crate::platform::{Pinned, Platform};
 
 impl<Plat: Platform> Scheduler<Plat> {
     /// Makes one M for each P, and puts the main G, which runs `main` and has number 1, on the global queue. Does not
@@ -70,7 +70,9 @@ where
     Plat: Platform,
     F: FnOnce() + Send + 'static,
 {
+    let pinned = Pinned::<Plat>::of_scheduler();
     let free = scheduler.free.lock().pop_with_stack().inspect(|free| hooks::check_poison(*free));
+    drop(pinned);
     let goroutine = free.map_or_else(|| free_slots::take_with_stack(scheduler, Plat::STACK_SIZE), Ok)?;
     goroutine.set_name(None);
     inject_new(scheduler, goroutine, GoroutineId(scheduler.take_goroutine_ids()), body);
@@ -89,6 +91,7 @@ fn inject_new<Plat, F>(
     F: FnOnce() + Send + 'static,
 {
     install_detached(goroutine, id, body);
+    let _pinned = Pinned::<Plat>::of_scheduler();
     hooks::spawned_outside(None, goroutine);
     scheduler.inject_from_outside(goroutine);
 }

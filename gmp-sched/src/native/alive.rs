@@ -43,7 +43,9 @@ pub(super) fn leave(scheduler: &'static Scheduler<Native>) {
 /// exists, or if `asks`, the caller's scheduler, is not registered.
 pub(super) fn are_all_dead(asks: &'static Scheduler<Native>) -> bool {
     let alive = lock(&ALIVE);
-    let mut held = Vec::new();
+    // The memory is allocated before the first lock of a scheduler is taken. A preempted G may hold the allocator's lock,
+    // and it does not continue while the lock of its scheduler is held.
+    let mut held = Vec::with_capacity(alive.schedulers.len());
     // The locks of all schedulers stay held until the last check is done, so that all checks describe the same moment.
     // A scheduler that was found dead stays dead until then. All its Ms are idle, and an M of another scheduler cannot
     // wake one of its Gs, because enqueuing the G needs the lock. An M that waits for the lock is not idle, so its own

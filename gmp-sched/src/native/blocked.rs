@@ -30,6 +30,16 @@ const BLOCKED: Duration = Duration::from_millis(100);
 pub(super) struct ThreadNumber(AtomicI32);
 
 impl ThreadNumber {
+    /// The number of no thread.
+    pub(super) const fn new() -> Self {
+        Self(AtomicI32::new(0))
+    }
+
+    /// Returns the number.
+    pub(super) fn get(&self) -> i32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// Stores the number of the calling thread.
     pub(super) fn set(&self) {
         #[expect(unsafe_code, reason = "makes a system call")]
@@ -96,7 +106,7 @@ fn blockable(scheduler: &'static Scheduler<Native>, processor: &Processor<Native
 
 /// Returns the number of context switches of the M's thread if the thread waits in the operating system.
 fn switches_of_waiting_thread(machine: &Machine<Native>) -> Option<u64> {
-    let number = machine.thread()?.number.0.load(Ordering::Relaxed);
+    let number = machine.thread()?.number.get();
     let (mut path, mut status) = ([0; 64], [0; 4096]);
     let mut rest = &mut path[..];
     write!(rest, "/proc/self/task/{number}/status").ok()?;

@@ -13,7 +13,7 @@
 use core::arch::{asm, global_asm};
 use core::ptr;
 
-use super::Native;
+use super::{Native, preempt};
 use crate::entities::machine::Machine;
 
 /// The symbol of the variables. Each version of this crate in a program has variables of its own. So has the copy of the
@@ -49,15 +49,22 @@ macro_rules! copy {
 
 // Two thread-local variables: the M, which is 0 when a thread begins, and the pin word.
 global_asm!(
-    ".pushsection .tbss.gmp_sched, \"awT\", @nobits",
+    ".pushsection .tdata.gmp_sched, \"awT\", @progbits",
     symbol!(".globl ", ""),
     symbol!(".type ", ", @object"),
     symbol!(".size ", ", 16"),
     ".p2align 4",
     symbol!("", ":"),
-    ".zero 16",
+    ".quad 0",
+    ".quad {NOTHING_PENDING}",
     ".popsection",
+    NOTHING_PENDING = const NOTHING_PENDING,
 );
+
+/// The bit of the pin word that is set while no request to give way is pending. The other bits are the number of pins.
+/// So the word is zero exactly if a request is pending and may be honoured now: lowering a pin takes a decrement, and a
+/// jump if the result is zero. (Only the thread itself and its signal handlers access the word.)
+const NOTHING_PENDING: u32 = 1 << 31;
 
 /// The distance of the pin word from the M in memory.
 const PINS: usize = 8;
@@ -118,19 +125,82 @@ pub(super) fn raise_pin() {
     }
 }
 
-/// Lowers a pin of the calling thread.
+/// Lowers a pin of the calling thread. If this is the last pin and a request to give way is pending, honours it.
 #[inline(always)]
 pub(super) fn lower_pin() {
+    // SAFETY: as in `raise_pin`. The label calls a safe function.
+    unsafe {
+        asm!(
+            "dec dword ptr fs:[{offset} + {PINS}]",
+            "jz {honour}",
+            offset = in(reg) offset(),
+            PINS = const PINS,
+            honour = label { preempt::unpinned() },
+        );
+    }
+}
+
+/// Lowers a pin of the calling thread. Does not honour a pending request.
+pub(super) fn lower_pin_quietly() {
+    add_pins(-1);
+}
+
+/// Adds `pins` to the number of pins of the calling thread.
+fn add_pins(pins: i32) {
     // SAFETY: as in `raise_pin`.
     unsafe {
-        asm!("dec dword ptr fs:[{offset} + {PINS}]", offset = in(reg) offset(), PINS = const PINS, options(nostack));
+        asm!(
+            "add dword ptr fs:[{offset} + {PINS}], {pins:e}",
+            offset = in(reg) offset(),
+            PINS = const PINS,
+            pins = in(reg) pins,
+            options(nostack),
+        );
+    }
+}
+
+/// Calls `body` while the calling thread is not pinned, and raises its pins again. The caller must not rely on the P of
+/// its M afterwards: the G may have been preempted in place.
+pub(super) fn unpinned<T>(body: impl FnOnce() -> T) -> T {
+    let pins = pins().cast_signed();
+    add_pins(-pins);
+    let result = body();
+    add_pins(pins);
+    result
+}
+
+/// Marks a request to give way as pending. Called by a signal handler.
+pub(super) fn set_pending() {
+    // SAFETY: as in `raise_pin`.
+    unsafe {
+        asm!(
+            "and dword ptr fs:[{offset} + {PINS}], {mask}",
+            offset = in(reg) offset(),
+            PINS = const PINS,
+            mask = const !NOTHING_PENDING,
+            options(nostack),
+        );
+    }
+}
+
+/// Marks that no request to give way is pending.
+pub(super) fn clear_pending() {
+    // SAFETY: as in `raise_pin`.
+    unsafe {
+        asm!(
+            "or dword ptr fs:[{offset} + {PINS}], {bit:e}",
+            offset = in(reg) offset(),
+            PINS = const PINS,
+            bit = in(reg) NOTHING_PENDING,
+            options(nostack),
+        );
     }
 }
 
 /// Returns the number of pins of the calling thread.
 #[inline(always)]
 pub(super) fn pins() -> u32 {
-    let pins;
+    let pins: u32;
     // SAFETY: the assembly loads a variable of the calling thread.
     unsafe {
         asm!(
@@ -141,5 +211,5 @@ pub(super) fn pins() -> u32 {
             options(nostack, preserves_flags, readonly),
         );
     }
-    pins
+    pins & !NOTHING_PENDING
 }

@@ -3,15 +3,13 @@
 use core::panic::AssertUnwindSafe;
 use std::panic;
 use std::sync::mpsc;
-use std::thread;
 
-use super::{BodyEnds, Native, alive, blocked, exception, overflow, panic_hook, pool, schedtrace, stack};
-use crate::engine::sysmon::Sysmon;
+use super::{BodyEnds, Native, alive, exception, overflow, panic_hook, pool, schedtrace, stack, watch};
 use crate::entities::scheduler::Scheduler;
 use crate::lifecycle::closure::__rust_begin_short_backtrace;
 use crate::lifecycle::exit::exit_body;
 use crate::policy::Policy;
-use crate::report::schedtrace::{Printer, Schedtrace};
+use crate::report::schedtrace::Schedtrace;
 
 /// Maximum number of Ps for [`set_procs`](super::set_procs), unless [`run`](Threads::run) was given more.
 pub const PROCS_LIMIT: usize = 64;
@@ -85,9 +83,7 @@ impl Threads {
     /// Prints the state of the scheduler to standard error, periodically and in Go's format, while a run lasts. Without
     /// this call, the environment variable `GMP_DEBUG` decides; see the [module](super). Go: `GODEBUG=schedtrace`.
     ///
-    /// sysmon prints the state. At least every 10 ms, sysmon checks whether the next text is due. If standard error
-    /// accepts nothing, sysmon waits, so slices do not end and no P is retaken from a system call meanwhile. Go's
-    /// sysmon waits, too.
+    /// A thread of its own prints the state. (In Go sysmon does. If standard error accepts nothing, Go's sysmon waits.)
     ///
     /// ```
     /// use core::time::Duration;
@@ -105,7 +101,7 @@ impl Threads {
     }
 
     /// Lets `policy` decide what runs, in place of Go's rules. See [`policy`](crate::policy). (A G on a thread is
-    /// preempted only where it calls the scheduler.)
+    /// preempted only where it calls the scheduler, unless [`set_preemption`](super::set_preemption) is on.)
     ///
     /// ```
     /// use gmp_sched::native;
@@ -191,22 +187,11 @@ impl Threads {
             pool::leave(scheduler);
             panic!("no threads for all Ps, or no stack for the main G: {error}");
         }
-        let (stop, stopped) = mpsc::channel::<()>();
+        let sysmon = watch::start_sysmon(scheduler);
         let settings = self.schedtrace.or_else(schedtrace::of_environment);
-        let watch = thread::spawn(move || {
-            let mut sysmon = Sysmon::new(scheduler);
-            let mut blocked = blocked::Check::new(scheduler);
-            let mut printer = settings.map(|settings| Printer::new(scheduler, settings));
-            while stopped.recv_timeout(sysmon.check()) == Err(mpsc::RecvTimeoutError::Timeout) {
-                if let Some(text) = printer.as_mut().and_then(Printer::text_if_due) {
-                    schedtrace::print(text);
-                }
-                blocked.run();
-            }
-        });
+        let printer = settings.map(|settings| watch::start_printer(scheduler, settings));
         let outcome = result.recv().expect("main sends its result or keeps the sender");
-        drop(stop);
-        watch.join().expect("sysmon does not panic");
+        drop((sysmon, printer));
         pool::leave(scheduler);
         match outcome {
             Ok(value) => value,

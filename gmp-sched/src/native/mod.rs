@@ -56,9 +56,10 @@
 //!
 //! # Slices
 //!
-//! Nothing interrupts a G here. The end of its slice, and a stop of the world, take effect when it next yields, ends,
-//! returns from a system call, or calls an operation that may wait, even if the operation does not have to wait. A G
-//! that does none of these keeps its M, as in Go before 1.14, and other Ps steal the Gs queued behind it.
+//! The end of a slice, and a stop of the world, take effect when the G next yields, ends, returns from a system call, or
+//! calls an operation that may wait, even if the operation does not have to wait. A G that does none of these keeps its
+//! M, as in Go before 1.14, and other Ps steal the Gs queued behind it. With [`set_preemption`], a signal interrupts such
+//! a G. Then it gives its P up, but keeps its thread, so nothing changes for code that relies on being on one thread.
 //!
 #![doc = include_str!("what_moves.md")]
 //!
@@ -99,7 +100,7 @@
 
 use alloc::boxed::Box;
 use core::cell::Cell;
-use core::fmt::Arguments;
+use core::fmt::{Arguments, Write as _};
 use core::ops::Range;
 use core::panic::AssertUnwindSafe;
 use std::panic;
@@ -133,16 +134,20 @@ mod overflow;
 mod panic_hook;
 mod park;
 mod pool;
+#[expect(unsafe_code, reason = "handles a signal")]
+mod preempt;
 #[expect(unsafe_code, reason = "makes system calls")]
 mod process_copy;
 mod schedtrace;
 mod sections;
 mod settings;
 mod short_backtrace;
+mod spares;
 pub(crate) mod stack;
 #[cfg(feature = "refinements")]
 mod trace_file;
 mod unwinding;
+mod watch;
 
 pub use alive::{ExpectedWakes, expect_wakes};
 pub use calls::{BLOCKING_LIMIT, blocking, set_blocking_limit, syscall, try_blocking};
@@ -151,6 +156,9 @@ pub(crate) use entry::THREADS;
 pub use entry::{PROCS_LIMIT, Threads, enter};
 pub use exception::{Exception, set_exception_hook};
 pub use park::Thread;
+#[doc(hidden)]
+pub use preempt::must_not_allocate;
+pub use preempt::{PREEMPTED_LIMIT, set_preempted_limit, set_preemption};
 pub use sections::{WaitsForbidden, assert_may_wait, forbid_waits, may_wait};
 pub use settings::{num_cpu, num_goroutine, poison_dead_stacks, procs, set_idle_limit, set_slice};
 pub use short_backtrace::short_backtrace;
@@ -241,7 +249,8 @@ impl Points for Native {
 }
 
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
-// SAFETY: nothing preempts here, so a flow of control leaves its M only where it switches. `raise_checked_pin` panics
+// SAFETY: a G that is preempted keeps its thread, so a flow of control leaves its M only where it switches. While it is
+// pinned, it is not preempted, so the M keeps its P. `raise_checked_pin` panics
 // before the number of pins can overflow. The current M is loaded each
 // time, never from an address kept across a switch (see `current`). Stacks are mapped with a guard page below, and end
 // at a multiple of 128. A new thread waits until the scheduler has put its M into use. No other thread uses that M: a
@@ -352,7 +361,13 @@ unsafe impl Platform for Native {
         panic::resume_unwind(Box::new(ended))
     }
 
-    fn request_preemption(_: &'static Machine<Self>) {}
+    fn request_machine(_: &'static Scheduler<Self>) -> bool {
+        spares::request()
+    }
+
+    fn request_preemption(machine: &'static Machine<Self>) {
+        preempt::request(machine);
+    }
 
     fn arm_timer(_: &Pinned<Self>, _: &Processor<Self>, _: Instant) {}
 
@@ -394,7 +409,6 @@ unsafe impl Platform for Native {
         call_stack::read(addresses)
     }
 
-    #[expect(clippy::print_stderr, reason = "the program's last words")]
     fn fatal(scheduler: &'static Scheduler<Self>, message: Arguments<'_>) -> ! {
         // Several Ms may find the same error, such as a deadlock, at the same time. Only the first one reports it.
         // Ordering: Relaxed, because no data is passed.
@@ -405,7 +419,11 @@ unsafe impl Platform for Native {
             }
         }
         // The message is repeated at the end, because the list may be long.
-        std::eprintln!("fatal error: {message}\n{}\n\nfatal error: {message}", scheduler.goroutine_list());
+        // A preempted G may hold the lock of standard error, so the report takes no lock.
+        let mut output = overflow::Buffered::new();
+        let list = scheduler.goroutine_list();
+        let _ = writeln!(output, "fatal error: {message}\n{list}\n\nfatal error: {message}");
+        output.flush();
         std::process::exit(2);
     }
 }

@@ -180,44 +180,35 @@ impl Write for Buffered {
     }
 }
 
-/// Ensures that the calling thread has an alternate stack for the handler until this value is dropped. Threads of
-/// Rust's standard library already have one, but only in a program whose `main` is written in Rust.
-pub(super) struct AlternateStack(Option<Range<usize>>);
+/// The alternate stack of the calling thread until this value is dropped. Threads of Rust's standard library may already
+/// have one, but it may be too small: while a G is preempted, a handler waits on the alternate stack, and handlers of
+/// other signals run on top of it.
+pub(super) struct AlternateStack {
+    stack: Range<usize>,
+    before: libc::stack_t,
+}
 
-/// The size of the alternate stack. It is enough for the handler and for the registers that the system saves, which
-/// take up to 11 KiB with AVX-512 and AMX.
+/// The size of the alternate stack, without what the system saves for each signal. It is enough for the handlers.
 const ALTERNATE_BYTES: usize = 64 * 1024;
 
 impl AlternateStack {
-    pub(super) fn install() -> Self {
-        if is_alternate_stack_set() {
-            return Self(None);
+    /// Sets the alternate stack. Returns `None` if there is no memory for it. Then an overflow may end the process
+    /// without a report.
+    pub(super) fn install() -> Option<Self> {
+        // The room for the registers that the system saves, for several signals at the same time.
+        #[expect(unsafe_code, reason = "asks for a property of the system")]
+        // SAFETY: the call has no requirements.
+        let frame = usize::try_from(unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) }).unwrap_or(0);
+        let stack = stack::allocate(ALTERNATE_BYTES + 4 * frame).ok()?;
+        let new =
+            libc::stack_t { ss_sp: ptr::with_exposed_provenance_mut(stack.start), ss_flags: 0, ss_size: stack.len() };
+        let mut before = NO_STACK;
+        #[expect(unsafe_code, reason = "changes the alternate stack")]
+        // SAFETY: the new stack is memory that only this thread uses until `drop` sets the old one again.
+        unsafe {
+            libc::sigaltstack(&raw const new, &raw mut before);
         }
-        // If there is no memory for the alternate stack, an overflow ends the process without a report.
-        let Ok(stack) = stack::allocate(ALTERNATE_BYTES) else { return Self(None) };
-        set_alternate_stack(&libc::stack_t {
-            ss_sp: ptr::with_exposed_provenance_mut(stack.start),
-            ss_flags: 0,
-            ss_size: stack.len(),
-        });
-        Self(Some(stack))
-    }
-}
-
-fn is_alternate_stack_set() -> bool {
-    let mut current = NO_STACK;
-    #[expect(unsafe_code, reason = "asks for the alternate stack")]
-    // SAFETY: `current` is valid for writes.
-    let asked = unsafe { libc::sigaltstack(ptr::null(), &raw mut current) };
-    asked == 0 && current.ss_flags & libc::SS_DISABLE == 0
-}
-
-fn set_alternate_stack(stack: &libc::stack_t) {
-    #[expect(unsafe_code, reason = "changes the alternate stack")]
-    // SAFETY: `stack` either disables the alternate stack, or is memory that only this thread uses until the alternate
-    // stack is disabled.
-    unsafe {
-        libc::sigaltstack(ptr::from_ref(stack), ptr::null_mut());
+        Some(Self { stack, before })
     }
 }
 
@@ -225,12 +216,15 @@ const NO_STACK: libc::stack_t = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags
 
 impl Drop for AlternateStack {
     fn drop(&mut self) {
-        let Some(stack) = self.0.take() else { return };
-        set_alternate_stack(&NO_STACK);
+        #[expect(unsafe_code, reason = "changes the alternate stack")]
+        // SAFETY: the standard library keeps the old stack, if there is one, until the thread ends.
+        unsafe {
+            libc::sigaltstack(&raw const self.before, ptr::null_mut());
+        }
         #[expect(unsafe_code, reason = "unmaps the alternate stack")]
         // SAFETY: `install` allocated this stack, and the system no longer uses it.
         unsafe {
-            stack::release(stack);
+            stack::release(self.stack.clone());
         }
     }
 }

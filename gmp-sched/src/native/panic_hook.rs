@@ -10,7 +10,7 @@ use std::thread;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::Native;
+use super::{Native, current};
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::platform::Platform;
@@ -28,13 +28,17 @@ pub(super) fn install() {
     INSTALLED.call_once(|| {
         let previous = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            let machine = Native::current_machine();
-            if let Some(goroutine) = machine.and_then(Machine::current_goroutine) {
-                report(format_args!("{} panics:", Named(goroutine)));
-            } else if let Some(parks) = machine.and_then(Machine::committing) {
-                report(format_args!("the commit of the park of {} panics:", Named(parks)));
-            }
-            previous(info);
+            // The pins belong to the program, or are about to be lowered by the unwinding. While the G prints, it may have to
+            // wait for a G that is preempted.
+            current::unpinned(|| {
+                let machine = Native::current_machine();
+                if let Some(goroutine) = machine.and_then(Machine::current_goroutine) {
+                    report(format_args!("{} panics:", Named(goroutine)));
+                } else if let Some(parks) = machine.and_then(Machine::committing) {
+                    report(format_args!("the commit of the park of {} panics:", Named(parks)));
+                }
+                previous(info);
+            });
         }));
     });
 }

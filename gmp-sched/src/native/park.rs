@@ -4,7 +4,7 @@
 //! wait for a lock that another thread holds.
 
 use core::ptr;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use core::time::Duration;
 
 use super::{Native, blocked};
@@ -23,9 +23,20 @@ const WAITS: u32 = u32::MAX;
 pub struct Thread {
     state: AtomicU32,
     pub(super) number: blocked::ThreadNumber,
+    /// Whether a signal that preempts the G of this thread has been sent and not arrived yet.
+    pub(super) is_preempted: AtomicBool,
 }
 
 impl Thread {
+    /// A thread without a token.
+    pub(super) const fn new() -> Self {
+        Self {
+            state: AtomicU32::new(NOTHING),
+            number: blocked::ThreadNumber::new(),
+            is_preempted: AtomicBool::new(false),
+        }
+    }
+
     /// Blocks the calling thread until there is a token, or until the deadline. Takes the token. Only one thread at a
     /// time calls this.
     pub(super) fn park(&self, deadline: Option<Instant>) {

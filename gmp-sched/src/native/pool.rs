@@ -14,7 +14,7 @@ use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 
 struct Pool {
-    /// The schedulers in use, each with the number of its users: the threads of its Ms, and the call of `run`.
+    /// The schedulers in use, each with the number of its users: the threads of its Ms, sysmon, and the call of `run`.
     in_use: Vec<(&'static Scheduler<Native>, usize)>,
     /// Schedulers without a user and without a living G. Some may have Gs that were never started, or timers that are
     /// set. Such a scheduler is reused only after the handles of these Gs and timers have been dropped.
@@ -91,6 +91,19 @@ pub(super) fn thread_begins(scheduler: &'static Scheduler<Native>) {
 /// not be made.
 pub(super) fn thread_ends(scheduler: &'static Scheduler<Native>) {
     lock(&POOL).remove_user(scheduler);
+}
+
+/// Calls `act` with each scheduler that is in use. The caller is a user of the scheduler meanwhile.
+pub(super) fn for_each_in_use(act: impl Fn(&'static Scheduler<Native>)) {
+    let mut in_use: Vec<&'static Scheduler<Native>> = Vec::new();
+    for (scheduler, users) in &mut lock(&POOL).in_use {
+        *users += 1;
+        in_use.push(*scheduler);
+    }
+    for scheduler in in_use {
+        act(scheduler);
+        lock(&POOL).remove_user(scheduler);
+    }
 }
 
 /// Whether nothing of the last run can continue in the next: every slot of a G is dead, and no timer is set.

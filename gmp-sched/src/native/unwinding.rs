@@ -7,7 +7,7 @@
 
 use std::thread;
 
-use super::Native;
+use super::{Native, current};
 use crate::engine::hooks;
 use crate::platform::{Pinned, Platform};
 
@@ -21,7 +21,8 @@ pub(super) fn stay_on_thread() {
     if machine.current_goroutine().is_none() {
         return;
     }
-    if hooks::stay_to_unwind(machine).is_err() {
+    // If an M has to be made, the G must not be pinned, because the allocator may wait for a preempted G.
+    if current::unpinned(|| hooks::stay_to_unwind(machine)).is_err() {
         // No error can be returned here. Without another thread that takes over the P, the other Gs would hang. So the
         // process ends.
         Native::fatal(machine.scheduler(), format_args!("no thread to take over from a G that waits while it unwinds"));

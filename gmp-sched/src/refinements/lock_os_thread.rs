@@ -316,7 +316,7 @@ impl<Plat: Platform> Machine<Plat> {
     }
 
     /// Assigns `processor` to this M, which waits for a P or is about to wait. The caller must unpark the M.
-    fn assign_to_locked(&self, shared: &mut Shared<Plat>, processor: &'static Processor<Plat>) {
+    pub(super) fn assign_to_locked(&self, shared: &mut Shared<Plat>, processor: &'static Processor<Plat>) {
         if self.locked.waits.swap(false, Ordering::Relaxed) {
             shared.idle_locked -= 1;
         }

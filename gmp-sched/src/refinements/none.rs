@@ -50,6 +50,17 @@ pub(crate) fn displace_by_policy<Plat: Platform>(caller: CurrentGoroutine<Plat>)
     caller.pinned
 }
 
+#[cfg(feature = "std")]
+pub(crate) fn give_way_in_place<Plat: Platform>(_: &Pinned<Plat>, _: u32) {}
+
+#[cfg(feature = "std")]
+pub(crate) fn has_preempted<Plat: Platform>(_: &Scheduler<Plat>) -> bool {
+    false
+}
+
+#[cfg(feature = "std")]
+pub(crate) fn make_spare_machine<Plat: Platform>(_: &'static Scheduler<Plat>) {}
+
 #[inline(always)]
 pub(crate) fn take_background<Plat: Platform>(
     _: &Pinned<Plat>,

@@ -116,6 +116,9 @@ impl<Plat: Platform> Drop for StopRight<Plat> {
 /// Until then that G is pinned: it is not preempted, and panics if it blocks, yields or makes a system call. It may
 /// inspect other Gs, allocate, print, spawn Gs and ready Gs. The Gs that it spawns or readies run when the world has
 /// started. Gs in a system call continue their call, and wait at its end.
+///
+/// If a signal preempts Gs ([`native::set_preemption`](crate::native::set_preemption)), the G must not allocate, spawn
+/// or print: a G that was stopped may hold a lock of the C library, and does not release it before the world starts.
 #[must_use = "the world starts again when this is dropped"]
 #[derive(Debug)]
 pub struct WorldStopped<Plat: Platform> {

@@ -33,6 +33,7 @@ fn wait_in_for(queue: &Queue, time: Duration) -> bool {
     me.waiter.prepare(me, generation, core::ptr::null_mut());
     guard.push_back(&me.waiter);
     let woken = wait(caller, WaitReason::Parked, generation, Some(deadline), || drop(guard)).is_none();
+    let _pinned = Pinned::<Native>::new();
     queue.lock().remove(&me.waiter);
     woken
 }
@@ -89,6 +90,7 @@ fn wait_with_deadline_and_waker_ends_once() {
         }
         let woken_in_time: usize = waiting.into_iter().map(|handle| handle.join().unwrap()).sum();
         assert_eq!(woken_in_time, woken);
+        let _pinned = Pinned::<Native>::new();
         assert!(queue.lock().is_empty());
     });
 }

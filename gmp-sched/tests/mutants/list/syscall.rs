@@ -32,7 +32,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/handoff.rs",
         "an M is counted as blocked after its P has been taken",
-        "        let Ok(_pinned) = self.secure_successor(Pinned::of_scheduler()) else { return false };
+        "        let is_secured = self.count_successor()
+            || !Plat::request_machine(self) && self.secure_successor(Pinned::of_scheduler()).is_ok();
+        if !is_secured {
+            return false;
+        }
         Plat::point(Site::Syscall);
         if !processor.claim_to_hand_off() {
             self.shared.lock().blocked_machines -= 1;
@@ -41,7 +45,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        if !processor.claim_to_hand_off() {
             return false;
         }
-        let Ok(_pinned) = self.secure_successor(Pinned::of_scheduler()) else { return false };",
+        let is_secured = self.count_successor()
+            || !Plat::request_machine(self) && self.secure_successor(Pinned::of_scheduler()).is_ok();
+        if !is_secured {
+            return false;
+        }",
         Model("syscall::retake"),
     ),
     mutant(

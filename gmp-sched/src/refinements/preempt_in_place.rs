@@ -1,0 +1,231 @@
+//! Preemption in place: a G is preempted, but keeps its M.
+//!
+//! On threads, a G may be interrupted while it holds a lock of the C library, in the middle of an allocation, or while
+//! it uses thread-local variables. So no other G may run on its thread before it continues. Such a G gives its P up
+//! where it is, and its thread waits until the M is assigned a P again. In this time the G is in the same state as a
+//! runnable G that is [locked](crate::refinements::lock_os_thread) to its M: it is on the list of locked Gs, its M is
+//! counted as blocked, and the M that finds the G on the list assigns its own P to the G's M.
+//!
+//! A G that gives way needs an idle M that takes its P over. This M must exist already, because the caller may be a
+//! signal handler, which must not allocate. If there is none, the platform is asked to make one elsewhere. Meanwhile,
+//! and also if as many Gs as allowed are preempted, the G exchanges its P with the G that has been preempted for
+//! longest.
+//!
+//! # Why each preempted G gets a P again
+//!
+//! The code here, and all code that passes a P on, takes only spinlocks of the scheduler. These are held only by pinned
+//! code, which is not preempted. So it never waits for a preempted G. A G that waits for what a preempted G holds (a
+//! lock of the C library, say) is preempted in its turn, whether it spins or blocks its thread. So the P comes to the
+//! list of locked Gs, from which Gs are taken in FIFO order.
+
+use crate::base::atomic::Ordering;
+use crate::base::instant::Instant;
+use crate::base::list::List;
+use crate::engine::preempt::must_give_way;
+use crate::engine::urgent::await_next;
+use crate::engine::yield_now::has_nothing_else;
+use crate::entities::events::Leave;
+use crate::entities::goroutine::Goroutine;
+use crate::entities::machine::Machine;
+use crate::entities::processor::Processor;
+use crate::entities::scheduler::Scheduler;
+use crate::entities::shared::Shared;
+use crate::entities::status::Status;
+use crate::platform::{Parking, Pinned, Platform};
+use crate::record::trace::{EventKind, PreemptReason};
+
+/// Who gets the P of a G that is preempted in place.
+#[derive(Clone, Copy, Debug)]
+enum Successor<Plat: Platform> {
+    /// An idle M, which picks what to run.
+    IdleMachine,
+    /// The M of this G, which was preempted before.
+    Preempted(&'static Goroutine<Plat>),
+}
+
+/// Lets the calling G give its P up, if it has to give way and something else can run. Returns when its M has a P again.
+/// The caller is a G that is pinned once, or a handler that has interrupted such a G and has raised the pin. It is on
+/// the same M when this returns. `limit` is how many Gs of a scheduler may be preempted in place at the same time. Does
+/// not allocate.
+pub(crate) fn give_way_in_place<Plat: Platform>(pinned: &Pinned<Plat>, limit: u32) {
+    let Some(machine) = pinned.try_machine() else { return };
+    let (Some(me), Some(processor)) = (machine.current_goroutine(), machine.processor()) else { return };
+    if me.status() != Status::Running || machine.are_waits_forbidden() || !must_give_way(machine) {
+        return;
+    }
+    if has_nothing_else(machine.scheduler(), processor) {
+        // As after a yield that finds nothing to run, a new slice begins.
+        processor.advance_tick();
+        return;
+    }
+    let Some(reason) = reason_to_give_way(machine.scheduler(), processor) else { return };
+    let Some(successor) = machine.secure_to_preempt(me, reason, limit) else { return };
+    machine.give_up(me, processor, reason, successor);
+    let processor = loop {
+        // As in `wait_for_locked`, but the thread does not end with the scheduler: the G has not ended.
+        if machine.take_assigned()
+            && let Some(processor) = machine.processor()
+        {
+            break processor;
+        }
+        Plat::park_thread(Parking::new(pinned), None);
+    };
+    processor.advance_tick();
+    await_next(pinned, processor, Plat::now());
+    me.set_status(Status::Running);
+    machine.set_current(Some(me));
+    machine.end_preemption(me);
+    processor.tracer.note::<Plat>(EventKind::Start, Some(me.id()), 0);
+}
+
+/// Why the G on `processor`, which has to give way, does so. Returns `None` if an urgent G waits, but displaced another
+/// one a short time ago.
+fn reason_to_give_way<Plat: Platform>(
+    scheduler: &Scheduler<Plat>,
+    processor: &Processor<Plat>,
+) -> Option<PreemptReason> {
+    if scheduler.is_stopping() {
+        return Some(PreemptReason::WorldStop);
+    }
+    if processor.is_slice_over() {
+        return Some(PreemptReason::Slice);
+    }
+    let now = Plat::now();
+    if processor.undisturbed_until() > now {
+        return None;
+    }
+    processor.slice.undisturbed_since.store(now.as_nanos(), Ordering::Relaxed);
+    Some(if scheduler.signals.is_ready() { PreemptReason::Device } else { PreemptReason::Timer })
+}
+
+impl<Plat: Platform> Machine<Plat> {
+    /// Chooses who gets the P when `me`, the G of this M, is preempted. Locks `me` to this M, unless it is locked already.
+    /// Returns `None` if there is nobody; then `me` continues. Requests an M if one is lacking.
+    fn secure_to_preempt(
+        &'static self,
+        me: &'static Goroutine<Plat>,
+        reason: PreemptReason,
+        limit: u32,
+    ) -> Option<Successor<Plat>> {
+        let scheduler = self.scheduler();
+        let mut shared = scheduler.shared.lock();
+        // A locked G has secured an M when it was locked. When the scheduler is shut down, its idle Ms end.
+        let is_allowed = shared.preempted < limit;
+        let has_machine = me.is_locked() || is_allowed && shared.has_surplus();
+        if is_allowed && !has_machine {
+            Plat::request_machine(scheduler);
+        }
+        let successor = if has_machine && !scheduler.is_shut_down() {
+            Successor::IdleMachine
+        } else if reason == PreemptReason::Slice {
+            Successor::Preempted(scheduler.take_preempted(&mut shared)?)
+        } else {
+            return None;
+        };
+        if !me.is_locked() {
+            shared.blocked_machines += 1;
+            shared.preempted += 1;
+            shared.update_surplus(Instant::NEVER);
+            me.set_locked_machine(Some(self));
+            self.locked.goroutine.store(Some(me), Ordering::Relaxed);
+            self.locked.is_preempted.store(true, Ordering::Relaxed);
+        }
+        Some(successor)
+    }
+
+    /// Puts `me`, the G of this M, on the list of locked Gs, and hands `processor` to `successor`.
+    fn give_up(
+        &'static self,
+        me: &'static Goroutine<Plat>,
+        processor: &'static Processor<Plat>,
+        reason: PreemptReason,
+        successor: Successor<Plat>,
+    ) {
+        let scheduler = self.scheduler();
+        self.note_leave(me, None, Leave::GiveWay(reason));
+        if reason == PreemptReason::Slice {
+            processor.counters.preemptions.add(1);
+            if scheduler.policy().is_none() {
+                processor.pass_slice_on(scheduler, me.is_urgent(Plat::now()));
+            }
+        } else {
+            processor.counters.displacements.add(1);
+            // The G continues after the urgent one, in the rest of its slice.
+            processor.request_global_check();
+        }
+        {
+            let mut shared = scheduler.shared.lock();
+            self.set_current(None);
+            self.set_processor(None);
+            me.set_status(Status::Runnable);
+            processor.tracer.note::<Plat>(EventKind::GlobalPut, Some(me.id()), 0);
+            if reason == PreemptReason::Slice {
+                shared.locked.push_back(me);
+            } else {
+                shared.locked.push_front(me);
+            }
+            scheduler.publish_global_length(&shared);
+            self.begin_to_wait(&mut shared);
+            if let Successor::Preempted(next) = successor
+                && let Some(to) = next.locked_machine()
+            {
+                to.assign_to_locked(&mut shared, processor);
+                drop(shared);
+                Plat::unpark_thread(to);
+                return;
+            }
+        }
+        scheduler.hand_off(processor);
+        // Another P may be idle.
+        scheduler.submitted();
+    }
+
+    /// Called when `me` continues. Unlocks it, unless it was locked before it was preempted.
+    fn end_preemption(&'static self, me: &'static Goroutine<Plat>) {
+        if self.locked.is_preempted.swap(false, Ordering::Relaxed) {
+            me.set_locked_machine(None);
+            self.locked.goroutine.store(None, Ordering::Relaxed);
+            let mut shared = self.scheduler().shared.lock();
+            shared.blocked_machines -= 1;
+            shared.preempted -= 1;
+        }
+    }
+}
+
+impl<Plat: Platform> Scheduler<Plat> {
+    /// Takes the G that was preempted in place first, if there is one, off the list of locked Gs.
+    fn take_preempted(&self, shared: &mut Shared<Plat>) -> Option<&'static Goroutine<Plat>> {
+        let is_preempted = |goroutine: &Goroutine<Plat>| {
+            goroutine.locked_machine().is_some_and(|machine| machine.locked.is_preempted.load(Ordering::Relaxed))
+        };
+        let (mut found, mut others) = (None, List::new());
+        while let Some(goroutine) = shared.locked.pop_front() {
+            if found.is_none() && is_preempted(goroutine) {
+                found = Some(goroutine);
+            } else {
+                others.push_back(goroutine);
+            }
+        }
+        shared.locked = others;
+        self.publish_global_length(shared);
+        found
+    }
+}
+
+/// Whether a G of `scheduler` is preempted in place. Takes a lock; not callable from interrupts.
+pub(crate) fn has_preempted<Plat: Platform>(scheduler: &Scheduler<Plat>) -> bool {
+    let _pinned = Pinned::<Plat>::of_scheduler();
+    scheduler.shared.lock().preempted != 0
+}
+
+/// Makes an M for `scheduler`, unless there are more Ms than needed. Called by the thread of the platform that
+/// [`Platform::request_machine`] has asked.
+pub(crate) fn make_spare_machine<Plat: Platform>(scheduler: &'static Scheduler<Plat>) {
+    let pinned = Pinned::<Plat>::of_scheduler();
+    let has_surplus = scheduler.shared.lock().has_surplus();
+    drop(pinned);
+    if !has_surplus {
+        // If there is no memory, the request is repeated when a G has to give way.
+        let _ = scheduler.add_machine();
+    }
+}

@@ -1,0 +1,273 @@
+//! Preemption of Gs on threads: a G is interrupted anywhere, and others continue.
+#![cfg(not(gmp_loom))]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::backtrace::Backtrace;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::hint::black_box;
+use std::io::Write as _;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gmp_sched::native::{self, Threads, go};
+
+/// The allocator of the system. Ends the process if a pinned section allocates or frees memory: a preempted G may hold
+/// the lock of the allocator, and would not get a P if the pinned section were that of the code that passes Ps on.
+struct Checked;
+
+fn check() {
+    static HAS_FAILED: AtomicBool = AtomicBool::new(false);
+    if native::must_not_allocate() && !HAS_FAILED.swap(true, Ordering::Relaxed) {
+        let _ = writeln!(std::io::stderr(), "a pinned section allocates:\n{}", Backtrace::force_capture());
+        std::process::abort();
+    }
+}
+
+// SAFETY: the allocator of the system does everything.
+unsafe impl GlobalAlloc for Checked {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        check();
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        check();
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Checked = Checked;
+
+/// Turns preemption on, with short slices.
+fn threads() -> Threads {
+    native::set_slice(Duration::from_millis(1));
+    native::set_preemption(true);
+    // SAFETY: the Gs of the tests use thread-local variables only within single calls of the standard library.
+    unsafe { native::enter() }
+}
+
+/// How long a test lasts.
+const LONG: Duration = Duration::from_millis(300);
+
+/// Runs `hogs` Gs at the same time on `procs` Ps. Each repeats `work` until all have done it `times` times, without a
+/// call of the scheduler. So the test ends only if all make progress. Returns the number of preemptions.
+fn hog(procs: usize, hogs: usize, times: u64, work: impl Fn(usize) + Clone + Send + 'static) -> u64 {
+    threads().run_with(procs, move |scheduler| {
+        let done: Arc<Vec<AtomicU64>> = Arc::new((0..hogs).map(|_| AtomicU64::new(0)).collect());
+        let spawn = |hog: usize| {
+            let (done, work) = (done.clone(), work.clone());
+            go(move || {
+                while done.iter().any(|done| done.load(Ordering::Relaxed) < times) {
+                    work(hog);
+                    done[hog].fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        };
+        let handles: Vec<_> = (0..hogs).map(spawn).collect();
+        handles.into_iter().for_each(|handle| handle.join().unwrap());
+        scheduler.counts().preemptions
+    })
+}
+
+/// Runs 4 Gs at the same time on 1 and on 2 Ps. Each does `work` 5 times, without a call of the scheduler.
+fn take_turns(work: impl Fn() + Copy + Send + 'static) {
+    for procs in [1, 2] {
+        threads().run(procs, move || {
+            let handles: Vec<_> = (0..4).map(|_| go(move || (0..5).for_each(|_| work()))).collect();
+            handles.into_iter().for_each(|handle| handle.join().unwrap());
+        });
+    }
+}
+
+fn spin(_: usize) {
+    (0..1_000).for_each(|n| _ = black_box(n));
+}
+
+#[test]
+fn loops_that_call_nothing_share_the_ps() {
+    for procs in [1, 2] {
+        assert!(hog(procs, 5, 1_000, spin) > 0);
+    }
+}
+
+#[test]
+fn hogs_that_allocate_make_progress() {
+    let allocate = |hog| {
+        let map: BTreeMap<usize, Vec<u8>> = (0..20).map(|n| (n, vec![hog as u8; 100 + 37 * n])).collect();
+        assert!(black_box(map).values().all(|bytes| bytes[0] == hog as u8));
+    };
+    for procs in [1, 2] {
+        hog(procs, 6, 3_000, allocate);
+    }
+}
+
+#[test]
+fn std_mutex_held_over_the_end_of_a_slice_is_released() {
+    static SHARED: Mutex<u64> = Mutex::new(0);
+    take_turns(|| {
+        let mut shared = SHARED.lock().unwrap();
+        let end = Instant::now() + Duration::from_micros(1_500);
+        while Instant::now() < end {}
+        *shared += 1;
+    });
+    assert_eq!(*SHARED.lock().unwrap(), 40);
+}
+
+#[test]
+fn gs_that_spin_for_a_preempted_g_let_it_continue() {
+    static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+    take_turns(|| {
+        while IS_TAKEN.swap(true, Ordering::Acquire) {}
+        let end = Instant::now() + Duration::from_micros(1_500);
+        while Instant::now() < end {}
+        IS_TAKEN.store(false, Ordering::Release);
+    });
+}
+
+#[test]
+fn hogs_that_print_make_progress() {
+    hog(2, 4, 300, |hog| println!("hog {hog} prints"));
+}
+
+#[test]
+fn hogs_that_panic_make_progress() {
+    fn panics(depth: u32) {
+        assert!(depth != 0, "on purpose");
+        panics(black_box(depth - 1));
+    }
+    hog(2, 3, 20, |_| {
+        assert!(std::panic::catch_unwind(|| panics(10)).is_err());
+        spin(0);
+    });
+}
+
+#[test]
+fn hogs_that_start_processes_make_progress() {
+    hog(2, 3, 5, |_| {
+        let output = Command::new("true").output().unwrap();
+        assert!(output.status.success());
+        spin(0);
+    });
+}
+
+#[test]
+fn sleepers_run_beside_hogs() {
+    let late = threads().run(1, || {
+        let stop = Arc::new(AtomicBool::new(false));
+        let hogs: Vec<_> = (0..3)
+            .map(|_| {
+                let stop = stop.clone();
+                go(move || while !stop.load(Ordering::Relaxed) {})
+            })
+            .collect();
+        let mut latest = Duration::ZERO;
+        for _ in 0..20 {
+            let start = Instant::now();
+            native::sleep(Duration::from_millis(2));
+            latest = latest.max(start.elapsed());
+        }
+        stop.store(true, Ordering::Relaxed);
+        hogs.into_iter().for_each(|hog| hog.join().unwrap());
+        latest
+    });
+    assert!(late < Duration::from_secs(5), "{late:?}");
+}
+
+#[test]
+fn world_stops_beside_hogs() {
+    threads().run(2, || {
+        let stop = Arc::new(AtomicBool::new(false));
+        let count = Arc::new(AtomicU64::new(0));
+        let hogs: Vec<_> = (0..3)
+            .map(|_| {
+                let (stop, count) = (stop.clone(), count.clone());
+                go(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        count.fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..20 {
+            let world = native::stop_the_world();
+            let before = count.load(Ordering::Relaxed);
+            let end = Instant::now() + Duration::from_millis(1);
+            while Instant::now() < end {}
+            assert_eq!(count.load(Ordering::Relaxed), before, "a G runs while the world is stopped");
+            drop(world);
+            native::sleep(Duration::from_micros(100));
+        }
+        stop.store(true, Ordering::Relaxed);
+        hogs.into_iter().for_each(|hog| hog.join().unwrap());
+    });
+}
+
+#[test]
+fn channels_and_spawns_work_beside_hogs() {
+    threads().run(2, || {
+        let stop = Arc::new(AtomicBool::new(false));
+        let hogs: Vec<_> = (0..2)
+            .map(|_| {
+                let stop = stop.clone();
+                go(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        go(|| black_box(vec![1_u8; 100])).join().unwrap();
+                    }
+                })
+            })
+            .collect();
+        let (sender, receiver) = native::channel(1);
+        let echo = go(move || receiver.iter().sum::<u64>());
+        let end = Instant::now() + LONG;
+        let mut sent = 0;
+        while Instant::now() < end {
+            sender.send(1).unwrap();
+            sent += 1;
+        }
+        drop(sender);
+        assert_eq!(echo.join().unwrap(), sent);
+        stop.store(true, Ordering::Relaxed);
+        hogs.into_iter().for_each(|hog| hog.join().unwrap());
+    });
+}
+
+#[test]
+fn g_left_behind_while_it_is_preempted_releases_what_it_holds() {
+    static SHARED: Mutex<u64> = Mutex::new(0);
+    static STOP: AtomicBool = AtomicBool::new(false);
+    threads().run(1, || {
+        for _ in 0..3 {
+            go(|| {
+                while !STOP.load(Ordering::Relaxed) {
+                    let held = SHARED.lock().unwrap();
+                    (0..100_000).for_each(|n| _ = black_box(n));
+                    drop(held);
+                }
+            })
+            .detach();
+        }
+        native::sleep(Duration::from_millis(20));
+    });
+    for _ in 0..20 {
+        *SHARED.lock().unwrap() += 1;
+        thread::sleep(Duration::from_millis(1));
+    }
+    STOP.store(true, Ordering::Relaxed);
+}
+
+#[test]
+fn files_are_written_completely() {
+    let path = std::env::temp_dir().join(format!("preemption-{}", std::process::id()));
+    let file = Arc::new(Mutex::new(File::create(&path).unwrap()));
+    hog(2, 4, 200, move |_| writeln!(file.lock().unwrap(), "a line").unwrap());
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.lines().all(|line| line == "a line"));
+    std::fs::remove_file(path).unwrap();
+}
