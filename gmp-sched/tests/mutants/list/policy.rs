@@ -22,7 +22,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "engine/enqueue.rs",
         "a G whose slice is over goes to runnext",
         "scheduler.put_global_one(&mut scheduler.shared.lock(), Some(processor), goroutine); scheduler.submitted();",
-        "put_next(pinned.machine(), processor, goroutine);",
+        "put_next(machine, processor, goroutine);",
         Simulation("simulation/preemption", "ring_runs_beside_hogs_that_spawn_hogs", 20),
     ),
     mutant(
