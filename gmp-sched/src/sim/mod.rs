@@ -107,7 +107,7 @@ pub struct Config {
     pub policy: Option<&'static dyn Policy>,
     /// Makes the model with which the decisions of `policy` are compared.
     pub policy_model: Option<fn() -> Box<dyn PolicyModel>>,
-    /// Whether the scheduler's decisions are compared with a specification of Go's rules (`sim/policy.rs`). With a
+    /// Whether the scheduler's decisions are compared with a specification of Go's rules (`sim/policy`). With a
     /// `policy`, and in an [exploration](exhaustive), they are not.
     pub is_specified: bool,
     /// Whether the stack of a G that has ended is overwritten, and checked when it is used again. Not possible in an
