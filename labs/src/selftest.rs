@@ -28,14 +28,17 @@ pub(crate) fn run(labs: &[&Lab], root: &Path, quick: bool) -> Result<bool> {
             solution.with(filling).fill(tree.root(), &lab.holes)?;
             let outcome = check(lab, &tree)?;
             let grade = Grade::new(lab, &outcome);
-            let warnings = if let Outcome::Checked(_, warnings) = &outcome { warnings } else { "" };
-            let is_as_expected = is_expected(&grade, warnings);
+            let (is_as_expected, said) = match &outcome {
+                Outcome::Checked(_, warnings) => (is_expected(&grade, warnings), warnings),
+                // What does not compile fails all checks, but teaches nothing.
+                Outcome::DoesNotCompile(errors) => (false, errors),
+            };
             is_right &= is_as_expected;
             let word = if is_as_expected { "right" } else { "WRONG" };
             let (points, failed) = (grade.points(), grade.failed().join(", "));
             println!("{word}  lab {} {name:<34} {points:>3} points; fails: {failed}", lab.number);
             if !is_as_expected {
-                print!("{grade}{warnings}");
+                print!("{grade}{said}");
             }
             Ok(())
         };

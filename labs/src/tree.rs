@@ -123,8 +123,8 @@ struct Diagnostic {
     rendered: Option<String>,
 }
 
-/// Makes `to` a copy of the folder `from`, without what is built, hidden, or a link. Files with the same content are not
-/// written, so that cargo sees no change in them.
+/// Makes `to` a copy of the folder `from`, without the folders `target` and `.git`, and without links. Files with the same
+/// content are not written, so that cargo sees no change in them.
 fn mirror(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to).map_err(|error| Error::file("make", to, &error))?;
     let (there, mut here) = (entries(from)?, entries(to)?);
