@@ -7,18 +7,19 @@
 //!
 //! Then the handler diverts the G to another stack, where the G prints its backtrace (`exception`).
 
+use alloc::vec::Vec;
 use core::fmt::{self, Write};
 use core::ops::Range;
 use core::ptr;
 use std::process;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigAction, Signal};
 
 use super::exception::{self, Registers, Start};
 use super::stack::{self, PAGE};
-use super::{Native, current};
+use super::{Native, current, lock};
 use crate::entities::goroutine::Goroutine;
 use crate::report::stack_overflow::{PROBE_BYTES, Probe, Rest, StackOverflow};
 
@@ -188,8 +189,15 @@ pub(super) struct AlternateStack {
     before: libc::stack_t,
 }
 
-/// The size of the alternate stack, without what the system saves for each signal. It is enough for the handlers.
+/// The least size of an alternate stack, without what the system saves for each signal. It is enough for the handlers.
 const ALTERNATE_BYTES: usize = 64 * 1024;
+
+/// Alternate stacks of threads that have ended. If each thread mapped and unmapped one, making a thread on one of two
+/// CPUs would take a quarter longer.
+static UNUSED: Mutex<Vec<Range<usize>>> = Mutex::new(Vec::new());
+
+/// The largest number of stacks in [`UNUSED`].
+const UNUSED_LIMIT: usize = 512;
 
 impl AlternateStack {
     /// Sets the alternate stack. Returns `None` if there is no memory for it. Then an overflow may end the process
@@ -199,7 +207,10 @@ impl AlternateStack {
         #[expect(unsafe_code, reason = "asks for a property of the system")]
         // SAFETY: the call has no requirements.
         let frame = usize::try_from(unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) }).unwrap_or(0);
-        let stack = stack::allocate(ALTERNATE_BYTES + 4 * frame).ok()?;
+        // Stacks of the size of a G's stack are mapped many at once.
+        let bytes = stack::DEFAULT.max(ALTERNATE_BYTES + 4 * frame);
+        let unused = lock(&UNUSED).pop();
+        let stack = unused.or_else(|| stack::allocate(bytes).ok())?;
         let new =
             libc::stack_t { ss_sp: ptr::with_exposed_provenance_mut(stack.start), ss_flags: 0, ss_size: stack.len() };
         let mut before = NO_STACK;
@@ -221,6 +232,12 @@ impl Drop for AlternateStack {
         unsafe {
             libc::sigaltstack(&raw const self.before, ptr::null_mut());
         }
+        let mut unused = lock(&UNUSED);
+        if unused.len() < UNUSED_LIMIT && unused.try_reserve(1).is_ok() {
+            unused.push(self.stack.clone());
+            return;
+        }
+        drop(unused);
         #[expect(unsafe_code, reason = "unmaps the alternate stack")]
         // SAFETY: `install` allocated this stack, and the system no longer uses it.
         unsafe {
