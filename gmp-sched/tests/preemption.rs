@@ -271,3 +271,129 @@ fn files_are_written_completely() {
     assert!(text.lines().all(|line| line == "a line"));
     std::fs::remove_file(path).unwrap();
 }
+
+/// New threads wait for the lock of the dynamic linker, too. So an M whose thread has not begun must not get the P of a G
+/// that holds this lock. (Each G does a fixed amount of work. If all went on until the last has done its share, the one
+/// that holds the lock at the end of its slice would nearly always be the same.)
+#[test]
+fn hogs_that_load_libraries_make_progress() {
+    take_turns(|| {
+        for _ in 0..100 {
+            // SAFETY: the library of mathematical functions runs no code when it is loaded.
+            let library = unsafe { libc::dlopen(c"libm.so.6".as_ptr(), libc::RTLD_NOW) };
+            assert!(!library.is_null());
+            // SAFETY: nothing of the library is in use.
+            assert_eq!(unsafe { libc::dlclose(library) }, 0);
+        }
+    });
+}
+
+/// Masks SIGURG for the calling thread, or unmasks it.
+fn mask(how: libc::c_int) {
+    // SAFETY: a set is an array of integers.
+    let mut set: libc::sigset_t = unsafe { core::mem::zeroed() };
+    // SAFETY: the set is valid.
+    unsafe { libc::sigemptyset(&raw mut set) };
+    // SAFETY: the set is valid, and the signal exists.
+    unsafe { libc::sigaddset(&raw mut set, libc::SIGURG) };
+    // SAFETY: the set is valid.
+    assert_eq!(unsafe { libc::pthread_sigmask(how, &raw const set, core::ptr::null_mut()) }, 0);
+}
+
+#[test]
+fn thread_that_masks_the_signal_is_not_preempted() {
+    threads().run(1, || {
+        static HAS_RUN: AtomicBool = AtomicBool::new(false);
+        mask(libc::SIG_BLOCK);
+        go(|| HAS_RUN.store(true, Ordering::Relaxed)).detach();
+        let end = Instant::now() + Duration::from_millis(30);
+        while Instant::now() < end {}
+        let has_run = HAS_RUN.load(Ordering::Relaxed);
+        mask(libc::SIG_UNBLOCK);
+        // The signal that was held back comes now, or the next one does.
+        while !HAS_RUN.load(Ordering::Relaxed) {
+            core::hint::spin_loop();
+        }
+        assert!(!has_run, "the only P was taken from a G whose thread masks the signal");
+    });
+}
+
+#[test]
+fn poll_may_be_interrupted_and_sleeps_of_std_last_as_long_as_they_should() {
+    threads().run(1, || {
+        static RUNS: AtomicU64 = AtomicU64::new(0);
+        let other = go(|| {
+            for _ in 0..200 {
+                RUNS.fetch_add(1, Ordering::Relaxed);
+                native::yield_now();
+            }
+        });
+        // A G that blocks its thread outside of `blocking` gives way, too. Otherwise this never ends.
+        while RUNS.load(Ordering::Relaxed) == 0 {
+            // SAFETY: the call waits for no file.
+            let polled = unsafe { libc::poll(core::ptr::null_mut(), 0, 50) };
+            let error = std::io::Error::last_os_error();
+            assert!(polled == 0 || error.kind() == std::io::ErrorKind::Interrupted, "{error}");
+        }
+        let begin = Instant::now();
+        thread::sleep(Duration::from_millis(20));
+        assert!(begin.elapsed() >= Duration::from_millis(20));
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn signals_of_a_profiler_come_at_the_same_time() {
+    static SAMPLES: AtomicU64 = AtomicU64::new(0);
+    extern "C" fn sample(_: libc::c_int) {
+        SAMPLES.fetch_add(1, Ordering::Relaxed);
+    }
+    let every = |microseconds| {
+        let interval = libc::timeval { tv_sec: 0, tv_usec: microseconds };
+        let timer = libc::itimerval { it_interval: interval, it_value: interval };
+        // SAFETY: the timer is valid during the call.
+        assert_eq!(unsafe { libc::syscall(libc::SYS_setitimer, libc::ITIMER_PROF, &raw const timer, 0) }, 0);
+    };
+    // SAFETY: all zeros are a valid action.
+    let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+    action.sa_sigaction = sample as *const () as usize;
+    action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+    // SAFETY: the handler only adds to an atomic.
+    assert_eq!(unsafe { libc::sigaction(libc::SIGPROF, &raw const action, core::ptr::null_mut()) }, 0);
+    every(1_000);
+    let allocate = |hog| assert_eq!(black_box(vec![hog; 500])[499], hog);
+    for procs in [1, 2] {
+        hog(procs, 4, 20_000, allocate);
+    }
+    every(0);
+    assert!(SAMPLES.load(Ordering::Relaxed) > 0);
+}
+
+/// Set in a process whose Gs are preempted one at a time.
+const ONE_AT_A_TIME: &str = "GMP_TEST_ONE_PREEMPTED";
+
+/// The limit is one for the whole process, so the test has a process of its own.
+#[test]
+fn hogs_above_the_limit_of_preempted_gs_take_turns() {
+    if std::env::var_os(ONE_AT_A_TIME).is_none() {
+        let name = thread::current().name().unwrap().to_string();
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        let output = child.args(["--exact", &name]).env(ONE_AT_A_TIME, "1").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        return;
+    }
+    native::set_preempted_limit(1);
+    for procs in [1, 2] {
+        let begun = threads().run_with(procs, |scheduler| {
+            let work = || {
+                let end = Instant::now() + Duration::from_millis(20);
+                while Instant::now() < end {}
+            };
+            let hogs: Vec<_> = (0..6).map(|_| go(work)).collect();
+            hogs.into_iter().for_each(|hog| hog.join().unwrap());
+            scheduler.counts().preemptions
+        });
+        assert!(begun > 0, "nothing was preempted");
+    }
+}

@@ -144,6 +144,7 @@ mod settings;
 mod short_backtrace;
 mod spares;
 pub(crate) mod stack;
+mod starting;
 #[cfg(feature = "refinements")]
 mod trace_file;
 mod unwinding;
@@ -333,11 +334,17 @@ unsafe impl Platform for Native {
         // The park token of an M is kept when the M's thread ends, because other threads may set the token at any time.
         let token = machine.machine().thread().copied().unwrap_or_else(|| Box::leak(Box::default()));
         pool::thread_begins(scheduler);
+        starting::begins();
         let started = thread::Builder::new().name(std::format!("M{number}")).spawn(move || run_machine(machine, token));
-        started.map(|_| token).map_err(|_| {
+        if started.is_err() {
+            starting::has_begun();
             pool::thread_ends(scheduler);
-            OutOfResources
-        })
+            return Err(OutOfResources);
+        }
+        if preempt::is_on() {
+            starting::wait();
+        }
+        Ok(token)
     }
 
     fn park_thread(parking: Parking<'_, Self>, deadline: Option<Instant>) {
@@ -440,6 +447,7 @@ fn run_machine(new: NewMachine<Native>, token: &'static Thread) {
     current::raise_pin();
     token.number.set();
     let alternate = AlternateStack::install();
+    starting::has_begun();
     // If this M had a thread before, other threads may unpark the M before it is in use again. So this loop checks
     // again after each wakeup.
     while !new.is_ready() {

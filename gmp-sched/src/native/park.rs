@@ -68,7 +68,7 @@ impl Thread {
 }
 
 /// Blocks the calling thread while `word` has the value `expected`, at most for `limit`. May return early.
-fn wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) {
+pub(super) fn wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) {
     let limit = limit.map(|limit| libc::timespec {
         tv_sec: limit.as_secs().try_into().unwrap_or(libc::time_t::MAX),
         tv_nsec: limit.subsec_nanos().into(),
@@ -83,10 +83,19 @@ fn wait(word: &AtomicU32, expected: u32, limit: Option<Duration>) {
 
 /// Wakes the thread that waits for a change of `word`.
 fn wake(word: &AtomicU32) {
+    wake_up_to(word, 1);
+}
+
+/// Wakes all threads that wait for a change of `word`.
+pub(super) fn wake_all(word: &AtomicU32) {
+    wake_up_to(word, i32::MAX);
+}
+
+fn wake_up_to(word: &AtomicU32, count: i32) {
     #[expect(unsafe_code, reason = "makes a system call")]
     // SAFETY: the system uses only the address of the word.
     unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, count);
     }
 }
 

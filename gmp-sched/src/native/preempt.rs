@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use nix::errno::Errno;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
-use super::{Native, current, spares};
+use super::{Native, current, spares, starting};
 use crate::engine::hooks::give_way_in_place;
 use crate::entities::machine::Machine;
 use crate::platform::Pinned;
@@ -77,8 +77,12 @@ pub fn set_preemption(is_on: bool) {
     if is_on {
         spares::start();
         PREVIOUS.get_or_init(install);
+        // Ordering: SeqCst; partner: `starting::has_begun`.
+        IS_ON.store(true, Ordering::SeqCst);
+        starting::wait();
+    } else {
+        IS_ON.store(false, Ordering::Relaxed);
     }
-    IS_ON.store(is_on, Ordering::Relaxed);
 }
 
 /// Sets how many Gs of a scheduler may be preempted at the same time, for all schedulers of this process. Each takes a
@@ -102,7 +106,7 @@ pub fn must_not_allocate() -> bool {
 
 /// Whether Gs are preempted.
 pub(super) fn is_on() -> bool {
-    IS_ON.load(Ordering::Relaxed)
+    IS_ON.load(Ordering::SeqCst)
 }
 
 /// Installs the handler. Returns the action that the signal had before.

@@ -1,0 +1,38 @@
+//! Threads of Ms that have not begun yet.
+//!
+//! Before a new thread runs code of this crate, the C library and the standard library run on it, and may wait for a lock
+//! that a preempted G holds, such as that of the dynamic linker. If the M of that thread were idle already, it could be
+//! assigned the P of that G, and none of the two would ever continue. So while Gs are preempted, an M is put into use
+//! only when its thread has begun.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use super::{park, preempt};
+
+/// The number of threads that have been made, or are about to be made, and have not begun.
+static STARTING: AtomicU32 = AtomicU32::new(0);
+
+/// Called before a thread is made.
+pub(super) fn begins() {
+    STARTING.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Called by the new thread when it needs no lock of a library any more, or if the thread could not be made.
+pub(super) fn has_begun() {
+    // Ordering: SeqCst, so that either this function sees that Gs are preempted, or `wait` sees this store. Partner: the
+    // store of `preempt::set_preemption`, which precedes its `wait`.
+    if STARTING.fetch_sub(1, Ordering::SeqCst) == 1 && preempt::is_on() {
+        park::wake_all(&STARTING);
+    }
+}
+
+/// Waits until all threads that were made before have begun. The caller is not pinned, or holds no P.
+pub(super) fn wait() {
+    loop {
+        let starting = STARTING.load(Ordering::SeqCst);
+        if starting == 0 {
+            return;
+        }
+        park::wait(&STARTING, starting, None);
+    }
+}
