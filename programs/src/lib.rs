@@ -1,4 +1,4 @@
-//! What several programs have in common: the file system of a disk, and a progress bar.
+//! What several programs have in common: the file system of a disk, a progress bar, and the frame of a server.
 //!
 //! The crate `ext4-view` reads ext2, ext3 and ext4. It asks for bytes of the disk through its trait [`Ext4Read`]. The
 //! type [`Source`] implements this trait, and is all that a file system needs to work on a disk of the kernel.
@@ -10,12 +10,13 @@ extern crate alloc;
 
 pub mod progress;
 
-use alloc::boxed::Box;
 use core::error::Error;
 use core::fmt;
 
 use ext4_view::{Ext4, Ext4Error, Ext4Read};
 use kernel::disk::{Disk, DiskAccess, DiskError, disks};
+use kernel::net::{NetError, TcpListener, TcpStream};
+use kernel::prelude::*;
 
 /// The offset in bytes of the magic number in an ext2, ext3 or ext4 file system.
 const MAGIC_OFFSET: u64 = 1080;
@@ -98,10 +99,65 @@ pub fn only_disk() -> Option<&'static Disk> {
     }
 }
 
-/// Parses the options of a server: `--port N`, and `--connections N` for the number of connections after which it ends.
-/// Returns the port and this number, or `None` if the options are wrong.
-#[must_use]
-pub fn server_options(args: &[&str], default_port: u16) -> Option<(u16, Option<usize>)> {
+/// What the main function of a server does. Listens on a port, and calls `converse` for each connection, in a G of its own.
+/// With the option `--port N` among `args` the port is N instead of `default_port`. With `--connections N` the server ends
+/// after N connections, and calls `at_end` when the last of them has ended. `name` is the program's name in its messages.
+/// Returns the status of the program.
+///
+/// # Panics
+///
+/// If the caller is not a G, or there is no memory for a G.
+pub fn serve(
+    name: &str,
+    args: &[&str],
+    default_port: u16,
+    converse: fn(&TcpStream) -> Result<(), NetError>,
+    at_end: impl FnOnce(),
+) -> i32 {
+    let Some((port, connections)) = server_options(args, default_port) else {
+        eprintln!("usage: {name} [--port N] [--connections N]");
+        return 1;
+    };
+    match accept(name, port, connections, converse) {
+        Ok(()) => {
+            at_end();
+            0
+        }
+        Err(error) => {
+            eprintln!("{name}: {error}");
+            1
+        }
+    }
+}
+
+/// Accepts connections until there have been as many as wanted, and waits until all of them have ended.
+fn accept(
+    name: &str,
+    port: u16,
+    connections: Option<usize>,
+    converse: fn(&TcpStream) -> Result<(), NetError>,
+) -> Result<(), NetError> {
+    let listener = TcpListener::bind(("0.0.0.0", port))?;
+    println!("{name}: port {port}");
+    let served = Arc::new(WaitGroup::new());
+    for stream in listener.incoming().take(connections.unwrap_or(usize::MAX)) {
+        let stream = stream?;
+        served.add(1);
+        let served = served.clone();
+        go(move || {
+            // A client that vanishes is none of the others' business.
+            let _ = converse(&stream);
+            drop(stream);
+            served.done();
+        })
+        .detach();
+    }
+    served.wait();
+    Ok(())
+}
+
+/// Parses the options of a server. Returns the port and the number of connections, or `None` if the options are wrong.
+fn server_options(args: &[&str], default_port: u16) -> Option<(u16, Option<usize>)> {
     let (mut port, mut connections) = (default_port, None);
     for pair in args.chunks(2) {
         match *pair {

@@ -11,7 +11,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use kernel::net::{self, NetError, TcpListener, TcpStream};
+use kernel::net::{self, NetError, TcpStream};
 use kernel::prelude::*;
 
 kernel::main!(main);
@@ -23,43 +23,13 @@ static BYTES: AtomicU64 = AtomicU64::new(0);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn main(args: &[&str]) -> i32 {
-    let Some((port, connections)) = programs::server_options(args, 7) else {
-        eprintln!("usage: echo [--port N] [--connections N]");
-        return 1;
-    };
-    match serve(port, connections) {
-        Ok(()) => 0,
-        Err(error) => {
-            eprintln!("echo: {error}");
-            1
+    programs::serve("echo", args, 7, echo, || {
+        let end = now() + PATIENCE;
+        while net::usage().connections != 0 && now() < end {
+            sleep(Duration::from_millis(1));
         }
-    }
-}
-
-fn serve(port: u16, connections: Option<usize>) -> Result<(), NetError> {
-    let listener = TcpListener::bind(("0.0.0.0", port))?;
-    println!("echo: port {port}");
-    let served = Arc::new(WaitGroup::new());
-    for stream in listener.incoming().take(connections.unwrap_or(usize::MAX)) {
-        let stream = stream?;
-        served.add(1);
-        let served = served.clone();
-        go(move || {
-            // A peer that resets its connection is none of the others' business.
-            let _ = echo(&stream);
-            drop(stream);
-            served.done();
-        })
-        .detach();
-    }
-    served.wait();
-    drop(listener);
-    let end = now() + PATIENCE;
-    while net::usage().connections != 0 && now() < end {
-        sleep(Duration::from_millis(1));
-    }
-    println!("echo: {} bytes, {} connections left", BYTES.load(Ordering::Relaxed), net::usage().connections);
-    Ok(())
+        println!("echo: {} bytes, {} connections left", BYTES.load(Ordering::Relaxed), net::usage().connections);
+    })
 }
 
 /// Returns every byte to the peer, until its end.

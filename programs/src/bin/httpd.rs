@@ -12,7 +12,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use httparse::{Request, Status};
-use kernel::net::{NetError, Shutdown, TcpListener, TcpStream};
+use kernel::net::{NetError, Shutdown, TcpStream};
 use kernel::platform::Limit;
 use kernel::prelude::*;
 
@@ -31,38 +31,9 @@ const INDEX: &str = "<!doctype html><title>httpd</title><h1>It works</h1>\n\
                      <p>Each connection has a G. See <a href=/sched>the scheduler</a>.\n";
 
 fn main(args: &[&str]) -> i32 {
-    let Some((port, connections)) = programs::server_options(args, 80) else {
-        eprintln!("usage: httpd [--port N] [--connections N]");
-        return 1;
-    };
-    match serve(port, connections) {
-        Ok(()) => 0,
-        Err(error) => {
-            eprintln!("httpd: {error}");
-            1
-        }
-    }
-}
-
-fn serve(port: u16, connections: Option<usize>) -> Result<(), NetError> {
-    let listener = TcpListener::bind(("0.0.0.0", port))?;
-    println!("httpd: port {port}");
-    let served = Arc::new(WaitGroup::new());
-    for stream in listener.incoming().take(connections.unwrap_or(usize::MAX)) {
-        let stream = stream?;
-        served.add(1);
-        let served = served.clone();
-        go(move || {
-            // A client that vanishes is none of the others' business.
-            let _ = converse(&stream);
-            drop(stream);
-            served.done();
-        })
-        .detach();
-    }
-    served.wait();
-    println!("httpd: {} requests", REQUESTS.load(Ordering::Relaxed));
-    Ok(())
+    programs::serve("httpd", args, 80, converse, || {
+        println!("httpd: {} requests", REQUESTS.load(Ordering::Relaxed));
+    })
 }
 
 /// What a request asks for.
