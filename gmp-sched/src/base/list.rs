@@ -113,11 +113,15 @@ impl<T: Linked<LINK>, const LINK: usize> List<T, LINK> {
 
     /// Removes `item`; returns whether it was on the list. Takes time linear in the length of the list.
     pub(crate) fn remove(&mut self, item: &'static T) -> bool {
-        let mut kept = Self::new();
-        let mut found = false;
+        self.take_first(|candidate| core::ptr::eq(candidate, item)).is_some()
+    }
+
+    /// Takes the first element that `is_wanted`. Takes time linear in the length of the list.
+    pub(crate) fn take_first(&mut self, is_wanted: impl Fn(&'static T) -> bool) -> Option<&'static T> {
+        let (mut found, mut kept) = (None, Self::new());
         while let Some(candidate) = self.pop_front() {
-            if core::ptr::eq(candidate, item) {
-                found = true;
+            if found.is_none() && is_wanted(candidate) {
+                found = Some(candidate);
             } else {
                 kept.push_back(candidate);
             }

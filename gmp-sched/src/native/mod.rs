@@ -250,12 +250,11 @@ impl Points for Native {
 }
 
 #[expect(unsafe_code, reason = "promises what the scheduler relies on")]
-// SAFETY: a G that is preempted keeps its thread, so a flow of control leaves its M only where it switches. While it is
-// pinned, it is not preempted, so the M keeps its P. `raise_checked_pin` panics
-// before the number of pins can overflow. The current M is loaded each
-// time, never from an address kept across a switch (see `current`). Stacks are mapped with a guard page below, and end
-// at a multiple of 128. A new thread waits until the scheduler has put its M into use. No other thread uses that M: a
-// former thread of the M has stopped using it before the M is reused.
+// SAFETY: a G that is preempted keeps its thread, so a flow of control leaves its M only where it switches. While it
+// is pinned, it is not preempted, so the M keeps its P. `raise_checked_pin` panics before the number of pins can
+// overflow. The current M is loaded each time, never from an address kept across a switch (see `current`). Stacks
+// are mapped with a guard page below, and end at a multiple of 128. A new thread waits until the scheduler has put
+// its M into use. No other thread uses that M: a former thread of the M has stopped using it before the M is reused.
 unsafe impl Platform for Native {
     type Thread = &'static Thread;
 

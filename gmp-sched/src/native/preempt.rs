@@ -77,7 +77,7 @@ pub fn set_preemption(is_on: bool) {
     if is_on {
         spares::start();
         PREVIOUS.get_or_init(install);
-        // Ordering: SeqCst; partner: `starting::has_begun`.
+        // Ordering: SeqCst; partner: `starting::begins`.
         IS_ON.store(true, Ordering::SeqCst);
         starting::wait();
     } else {

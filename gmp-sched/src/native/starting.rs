@@ -7,21 +7,23 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::{park, preempt};
+use super::park;
 
 /// The number of threads that have been made, or are about to be made, and have not begun.
 static STARTING: AtomicU32 = AtomicU32::new(0);
 
 /// Called before a thread is made.
 pub(super) fn begins() {
-    STARTING.fetch_add(1, Ordering::Relaxed);
+    // Ordering: SeqCst, so that either `wait` of the caller of `preempt::set_preemption` sees this thread, or the maker
+    // of this thread sees afterwards that Gs are preempted, and waits itself. Partners: the store of `set_preemption`,
+    // and its load in `wait`.
+    STARTING.fetch_add(1, Ordering::SeqCst);
 }
 
 /// Called by the new thread when it needs no lock of a library any more, or if the thread could not be made.
 pub(super) fn has_begun() {
-    // Ordering: SeqCst, so that either this function sees that Gs are preempted, or `wait` sees this store. Partner: the
-    // store of `preempt::set_preemption`, which precedes its `wait`.
-    if STARTING.fetch_sub(1, Ordering::SeqCst) == 1 && preempt::is_on() {
+    // Ordering: Release; partner: the load in `wait`.
+    if STARTING.fetch_sub(1, Ordering::Release) == 1 {
         park::wake_all(&STARTING);
     }
 }

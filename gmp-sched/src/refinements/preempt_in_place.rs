@@ -21,7 +21,6 @@
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
-use crate::base::list::List;
 use crate::engine::preempt::must_give_way;
 use crate::engine::urgent::await_next;
 use crate::engine::yield_now::has_nothing_else;
@@ -196,18 +195,10 @@ impl<Plat: Platform> Machine<Plat> {
 impl<Plat: Platform> Scheduler<Plat> {
     /// Takes the G that was preempted in place first, if there is one, off the list of locked Gs.
     fn take_preempted(&self, shared: &mut Shared<Plat>) -> Option<&'static Goroutine<Plat>> {
-        let is_preempted = |goroutine: &Goroutine<Plat>| {
+        let is_preempted = |goroutine: &'static Goroutine<Plat>| {
             goroutine.locked_machine().is_some_and(|machine| machine.locked.is_preempted.load(Ordering::Relaxed))
         };
-        let (mut found, mut others) = (None, List::new());
-        while let Some(goroutine) = shared.locked.pop_front() {
-            if found.is_none() && is_preempted(goroutine) {
-                found = Some(goroutine);
-            } else {
-                others.push_back(goroutine);
-            }
-        }
-        shared.locked = others;
+        let found = shared.locked.take_first(is_preempted);
         self.publish_global_length(shared);
         found
     }
