@@ -229,7 +229,8 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// Returns the function that gives back memory which caches keep, or `None` (the default) if there is nothing to
     /// give back. The scheduler then has a background G that calls this function repeatedly, a second after [growth was
     /// noted](Scheduler::note_growth), and only while a P has nothing else to do. Each call does a bounded piece of the
-    /// work, as code of a G, and may call [`Scheduler::end_surplus_machine`].
+    /// work, as code of a G, and may call [`Scheduler::end_surplus_machine`]. It must call
+    /// [`Scheduler::free_idle_stacks`]: while dead Gs have stacks, each P that becomes idle notes growth.
     #[inline(always)]
     fn scavenger() -> Option<fn() -> Scavenged> {
         None

@@ -94,6 +94,10 @@ impl<Plat: Platform> Shared<Plat> {
 impl<Plat: Platform> Scheduler<Plat> {
     /// Puts a P that no M holds on the idle list. Go: `pidleput`.
     pub(crate) fn put_idle_processor(&self, shared: &mut Shared<Plat>, processor: &'static Processor<Plat>) {
+        if processor.free.len() != 0 {
+            // While an M held this P, nothing could release the stacks of the dead Gs on its free list.
+            self.note_growth();
+        }
         processor.status.set(ProcessorStatus::Idle);
         shared.idle_processors.push_front(processor);
         // Ordering: Relaxed, because the caller executes a fence between this increment and its later check of the

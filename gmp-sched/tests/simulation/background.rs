@@ -21,10 +21,11 @@ thread_local! {
     static RUNS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Gives one piece back, and asks Ms to end.
+/// Gives one piece back, and the stacks of dead Gs, and asks Ms to end.
 fn scavenge() -> Scavenged {
     assert!(!RUNS.replace(true), "the background G runs twice");
     scheduler().end_surplus_machine();
+    scheduler().free_idle_stacks(usize::MAX);
     CALLS.set(CALLS.get() + 1);
     sim::work(Duration::from_micros(20));
     let left = CACHED.get().saturating_sub(1);
@@ -50,6 +51,18 @@ fn begin() {
 fn cache(pieces: u64) {
     CACHED.set(CACHED.get() + pieces);
     scheduler().note_growth();
+}
+
+/// Waits until the background G has given back the stacks of all dead Gs. It works once in a second. A P that an M holds
+/// just then, to look for work, keeps its stacks until the next time.
+fn wait_for_stacks() {
+    for _ in 0..10 {
+        if scheduler().cached_stacks() == 0 {
+            return;
+        }
+        sim::sleep(Duration::from_millis(1_100));
+    }
+    panic!("{} stacks are left", scheduler().cached_stacks());
 }
 
 /// Gs take and free memory while others sleep, block and compute. An idle second later, nothing is cached any more, and
@@ -81,6 +94,7 @@ fn caches_are_empty_after_an_idle_second() {
         cache(1);
         sim::sleep(Duration::from_millis(1_100));
         assert_eq!(CACHED.get(), 0, "pieces are left");
+        wait_for_stacks();
         // The Gs above may have been the reason for one more pass.
         sim::sleep(Duration::from_millis(1_100));
         let calls = CALLS.get();
@@ -161,6 +175,25 @@ fn growth_during_the_work_is_given_back_later() {
             cache(1);
             sim::sleep(Duration::from_millis(1_100));
             assert_eq!(CACHED.get(), 0, "a piece is left");
+        });
+        ran.unwrap_or_else(|failure| panic!("{failure}"));
+    }
+}
+
+/// While the background G works, the other P is busy, and has stacks of dead Gs. They are given back when it
+/// has become idle.
+#[test]
+fn stacks_of_a_busy_p_are_given_back_when_it_is_idle() {
+    for seed in 0..200 {
+        let ran = sim::run(Config { seed, processors: 2, ..MACHINE() }, || {
+            begin();
+            let gs: Vec<_> = (0..8).map(|_| sim::go(sim::yield_now)).collect();
+            gs.into_iter().for_each(|g| g.join().unwrap());
+            cache(1);
+            while CALLS.get() == 0 {
+                sim::work(Duration::from_millis(10));
+            }
+            wait_for_stacks();
         });
         ran.unwrap_or_else(|failure| panic!("{failure}"));
     }

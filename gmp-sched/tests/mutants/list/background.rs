@@ -43,6 +43,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Simulation("simulation/background", "caches_are_empty_after_an_idle_second", 20),
     ),
     mutant(
+        "entities/shared.rs",
+        "the stacks of a P that was busy while the background G worked are forgotten",
+        "            self.note_growth();",
+        "",
+        Simulation("simulation/background", "stacks_of_a_busy_p_are_given_back_when_it_is_idle", 1),
+    ),
+    mutant(
         "refinements/background.rs",
         "the background G works on while other Gs wait",
         "            if self.is_work_visible() || self.is_stopping() {",
