@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use crate::error::{Error, Result};
 use crate::filling::Filling;
+use crate::tree::Program;
 
 /// What `lab.toml` contains.
 #[derive(Debug, Deserialize)]
@@ -60,6 +61,16 @@ pub(crate) enum Tests {
     Tests(Vec<String>),
     /// Models, which loom runs in all interleavings: the names of their tests, without `models::`.
     Models(Vec<String>),
+}
+
+impl Tests {
+    /// The program that contains the tests.
+    pub(crate) fn program(&self) -> Program {
+        match self {
+            Self::Tests(_) => Program::Checks,
+            Self::Models(_) => Program::Models,
+        }
+    }
 }
 
 /// A step of the help that one may ask for.

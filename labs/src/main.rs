@@ -1,6 +1,7 @@
 //! The command `cargo lab`: starts the labs of a course, checks them and grades them.
 #![forbid(unsafe_code)]
 
+mod class;
 mod error;
 mod filling;
 mod git;
@@ -8,14 +9,17 @@ mod lab;
 mod report;
 mod run;
 mod selftest;
+mod timeline;
 mod tree;
 
 use std::fs;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::class::Shard;
 use crate::error::{Error, Result};
 use crate::filling::Filling;
 use crate::lab::Lab;
@@ -89,6 +93,23 @@ enum Order {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
+    /// Grade all submissions in a folder. What has been graded before is not graded again
+    GradeAll {
+        /// The number of the lab
+        #[arg(value_name = "N")]
+        lab: u32,
+        /// The submissions: files STUDENT.rs, or folders STUDENT with a file lab-N.rs
+        folder: PathBuf,
+        /// Where the grades, the table and the page go [default: FOLDER/grades]
+        #[arg(long, value_name = "FOLDER")]
+        output: Option<PathBuf>,
+        /// Only a part: 2/5 is the second of five. The parts may run on different computers
+        #[arg(long, value_name = "I/N", default_value = "1/1")]
+        shard: Shard,
+        /// How many are graded at the same time
+        #[arg(long, value_name = "COUNT", default_value = "1")]
+        jobs: NonZero<usize>,
+    },
     /// Grade the starter, the solution and typical wrong solutions, to test the grader
     Test {
         /// The number of the lab; without one, all labs
@@ -126,7 +147,14 @@ fn obey(order: &Order, root: &Path) -> Result<bool> {
         Order::List => print!("{}", report::list(&labs)),
         Order::Start { lab } => start(find(&labs, *lab)?, root)?,
         Order::Status => print!("{}", report::status(&labs, root)?),
-        Order::Check { lab } => return grade(find(&labs, *lab)?, &Tree::of(root), None),
+        Order::Check { lab } => {
+            let (lab, tree) = (find(&labs, *lab)?, Tree::of(root));
+            let outcome = judge(lab, &tree)?;
+            for (check, page) in timeline::draw(lab, &tree, &outcome)? {
+                println!("The run in which {check} failed: open {}", page.display());
+            }
+            return Ok(Grade::new(lab, &outcome).points() == lab.points());
+        }
         Order::Hint { lab, step } => hint(find(&labs, *lab)?, *step)?,
         Order::Reset { lab } => reset(find(&labs, *lab)?, root)?,
         Order::Submit { lab, output } => submit(find(&labs, *lab)?, root, output.as_deref())?,
@@ -141,7 +169,16 @@ fn obey(order: &Order, root: &Path) -> Result<bool> {
             }
             let tree = Tree::copy_of(root)?;
             filling.fill(tree.root(), &lab.holes)?;
-            return grade(lab, &tree, json.as_deref());
+            let outcome = judge(lab, &tree)?;
+            let grade = Grade::new(lab, &outcome);
+            if let Some(path) = json {
+                write(path, &grade.to_gradescope())?;
+            }
+            return Ok(grade.points() == lab.points());
+        }
+        Order::GradeAll { lab, folder, output, shard, jobs } => {
+            let output = output.clone().unwrap_or_else(|| folder.join("grades"));
+            class::grade(find(&labs, *lab)?, root, folder, &output, *shard, *jobs)?;
         }
         Order::Test { lab, quick } => {
             let labs: Vec<&Lab> = match lab {
@@ -208,19 +245,15 @@ fn submit(lab: &Lab, root: &Path, output: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Checks what stands in the holes of `tree`, prints the grade, and writes it to `json`. Returns whether all checks passed.
-fn grade(lab: &Lab, tree: &Tree, json: Option<&Path>) -> Result<bool> {
+/// Checks what stands in the holes of `tree`, and prints the grade.
+fn judge(lab: &Lab, tree: &Tree) -> Result<Outcome> {
     eprintln!("Building and running the checks of lab {} …", lab.number);
     let outcome = check(lab, tree)?;
     if let Outcome::DoesNotCompile(errors) = &outcome {
         eprint!("{errors}");
     }
-    let grade = Grade::new(lab, &outcome);
-    print!("{grade}");
-    if let Some(path) = json {
-        write(path, &grade.to_gradescope())?;
-    }
-    Ok(grade.points() == lab.points())
+    print!("{}", Grade::new(lab, &outcome));
+    Ok(outcome)
 }
 
 /// The first line of a file with what a student has written.

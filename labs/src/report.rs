@@ -75,6 +75,11 @@ impl<'a> Grade<'a> {
         failed.map(|(check, _)| check.name.as_str()).collect()
     }
 
+    /// The names of the checks, each with the word of its verdict.
+    pub(crate) fn words(&self) -> impl Iterator<Item = (&str, &'static str)> {
+        self.rows().map(|(check, verdict)| (check.name.as_str(), verdict.map_or("-", Verdict::word)))
+    }
+
     pub(crate) fn points(&self) -> u32 {
         let passed = self.rows().filter(|(_, verdict)| verdict.is_some_and(Verdict::is_passed));
         passed.map(|(check, _)| check.points).sum()

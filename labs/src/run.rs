@@ -105,10 +105,8 @@ pub(crate) fn check(lab: &Lab, tree: &Tree) -> Result<Outcome> {
     let (mut checks, mut models) = (None, None);
     let (mut verdicts, mut warnings) = (Vec::new(), String::new());
     for check in &lab.checks {
-        let (program, built) = match check.tests {
-            Tests::Tests(_) => (Program::Checks, &mut checks),
-            Tests::Models(_) => (Program::Models, &mut models),
-        };
+        let program = check.tests.program();
+        let built = if program == Program::Checks { &mut checks } else { &mut models };
         if built.is_none() {
             *built = match tree.build(program) {
                 Ok(built) => {
@@ -132,7 +130,7 @@ fn verdict(check: &Check, program: &Path) -> Result<Verdict> {
         Tests::Models(models) => (models, "models::"),
     };
     for test in tests {
-        let verdict = run(program, &format!("{module}{test}"))?;
+        let verdict = self::test(program, &format!("{module}{test}"), None)?;
         if !verdict.is_passed() {
             return Ok(verdict);
         }
@@ -140,8 +138,10 @@ fn verdict(check: &Check, program: &Path) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-fn run(program: &Path, test: &str) -> Result<Verdict> {
+/// Runs one test. If there is a file for a trace, a test on a simulated machine writes the trace of its last run there.
+pub(crate) fn test(program: &Path, test: &str, trace: Option<&Path>) -> Result<Verdict> {
     let mut command = Command::new(program);
+    command.env_remove("GMP_LAB_TRACE").envs(trace.map(|trace| ("GMP_LAB_TRACE", trace)));
     command.args([test, "--exact", "--test-threads=1"]).env("LOOM_MAX_PREEMPTIONS", "2").env("RUST_BACKTRACE", "0");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| Error::file("run", program, &error))?;

@@ -17,7 +17,7 @@ pub(crate) struct Tree {
 }
 
 /// The two programs that contain the tests of checks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Program {
     /// The tests of `labs/checks`.
     Checks,
@@ -49,7 +49,12 @@ impl Tree {
 
     /// A copy of the workspace at `root`. What an earlier copy has built is kept, so that little is built anew.
     pub(crate) fn copy_of(root: &Path) -> Result<Self> {
-        let place = root.join("target/lab/copy");
+        Self::copy_number(root, 0)
+    }
+
+    /// Like [`copy_of`](Self::copy_of): one of several copies, which are used at the same time.
+    pub(crate) fn copy_number(root: &Path, number: usize) -> Result<Self> {
+        let place = root.join("target/lab").join(if number == 0 { "copy".into() } else { format!("copy-{number}") });
         let copy = place.join("source");
         mirror(root, &copy)?;
         Ok(Self { root: copy, target: place.join("target") })
@@ -148,7 +153,7 @@ fn mirror(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// The files and folders in `folder` that belong to the source, by their names.
-fn entries(folder: &Path) -> Result<BTreeMap<String, PathBuf>> {
+pub(crate) fn entries(folder: &Path) -> Result<BTreeMap<String, PathBuf>> {
     let read = fs::read_dir(folder).map_err(|error| Error::file("read", folder, &error))?;
     let mut entries = BTreeMap::new();
     for entry in read {

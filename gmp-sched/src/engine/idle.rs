@@ -44,6 +44,7 @@ impl<Plat: Platform> Machine<Plat> {
         let scheduler = self.scheduler();
         Plat::point_before_lock(Site::Idle);
         let left = self.processor();
+        // ANCHOR: go_idle
         {
             let mut shared = scheduler.shared.lock();
             if shared.has_work() || scheduler.is_stopping() {
@@ -60,6 +61,7 @@ impl<Plat: Platform> Machine<Plat> {
         }
         // Ordering: step 2 of Idle in idle.md; partner: the fence in `submitted`.
         fence(Ordering::SeqCst);
+        // ANCHOR_END: go_idle
         self.wait_for_processor(pinned);
         if let (Some(left), Some(processor)) = (left, self.processor())
             && !core::ptr::eq(left, processor)
@@ -81,9 +83,11 @@ impl<Plat: Platform> Machine<Plat> {
         loop {
             Plat::point(Site::Idle);
             if self.take_assigned() {
+                // ANCHOR: assigned
                 if must_recheck {
                     self.wake_if_work_is_visible();
                 }
+                // ANCHOR_END: assigned
                 return;
             }
             let is_queued = scheduler.is_queued_work_visible() || scheduler.is_background_due();

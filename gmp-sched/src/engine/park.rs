@@ -35,9 +35,11 @@ pub(crate) fn park_with<'a, Plat: Platform>(
     let bubble = me.bubble().filter(|_| me.set_waiting_in_bubble(wait.reason_in_bubble()));
     // The commit owns all that it uses, because the stack of the G may change as soon as the G is known to other code.
     let commit = move |pinned: &Pinned<Plat>, me: &'static Goroutine<Plat>| {
+        // ANCHOR: parked
         if !commit(pinned, me) {
             ready_again(pinned, me);
         }
+        // ANCHOR_END: parked
         // In its bubble, the G counts as blocked only after the commit. A waker may have counted the G as active before
         // that. So the bubble's count of active Gs may be too high for a moment, but it is never too low.
         if let Some(bubble) = bubble {

@@ -24,12 +24,14 @@ impl<Plat: Platform> Scheduler<Plat> {
     /// no M is spinning, so that no work waits while a P is idle. Go: `wakep`, called by `ready` and `newproc`.
     #[inline(always)]
     pub(crate) fn submitted(&'static self) {
+        // ANCHOR: submitted
         // Ordering: step 1 of Submit in idle.md; partner: the fence in `Machine::go_idle`.
         fence(Ordering::SeqCst);
         Plat::point(Site::Idle);
         if self.idle_processors.load(Ordering::Relaxed) != 0 && self.spinning.load(Ordering::Relaxed) == 0 {
             self.wake_processor();
         }
+        // ANCHOR_END: submitted
     }
 
     /// Wakes an M to search for work, if a P is idle and no M is spinning. Go: `wakep`.
@@ -79,12 +81,14 @@ impl<Plat: Platform> Scheduler<Plat> {
                 return;
             }
             Plat::point(Site::Idle);
+            // ANCHOR: none_idle
             // No P is idle. The caller first stops counting as spinning, and then checks once more, because submitters
             // woke no M until now, and a P may have become idle.
             self.spinning.fetch_sub(1, Ordering::SeqCst);
             if !self.begin_spinning() {
                 return;
             }
+            // ANCHOR_END: none_idle
         }
     }
 
@@ -140,7 +144,9 @@ pub(crate) fn try_start_spinning<Plat: Platform>(
 /// spin, because there may be more work. Go: `resetspinning`.
 #[doc(alias = "resetspinning")]
 pub(crate) fn stop_spinning<Plat: Platform>(machine: &'static Machine<Plat>) {
+    // ANCHOR: stop_spinning
     if machine.end_spinning() {
         machine.scheduler().wake_processor();
     }
+    // ANCHOR_END: stop_spinning
 }

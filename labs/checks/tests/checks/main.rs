@@ -2,5 +2,7 @@
 //! case with which it fails is the smallest. No test depends on the time, on threads or on chance.
 
 mod context;
+mod machine;
 mod run_queue;
 mod stealing;
+mod waking;

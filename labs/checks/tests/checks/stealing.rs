@@ -5,17 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gmp_sched::sim::{self, Config, Report, channel};
+use gmp_sched::sim::{self, Config, channel};
 
-/// Ends a run in which the Gs make no progress.
-const STEPS: u64 = 500_000;
-
-/// Runs `main` on a machine that is not compared with the specification, so that one wrong decision does not hide all
-/// other properties.
-fn run(cpus: usize, seed: u64, main: impl FnOnce() + Send + 'static) -> Report {
-    let config = Config { cpus, processors: cpus, seed, step_limit: STEPS, is_specified: false, ..Config::default() };
-    sim::run(config, main).unwrap_or_else(|failure| panic!("on {cpus} CPUs, seed {seed}: {}", failure.message))
-}
+use crate::machine::{of_cpus, run};
 
 const MOMENT: Duration = Duration::from_micros(20);
 
@@ -42,7 +34,7 @@ fn rounds(count: u32) {
 #[test]
 fn global_queue_is_not_starved() {
     for seed in 0..20 {
-        run(1, seed, move || {
+        run(of_cpus(1, seed), move || {
             let progress = Arc::new(AtomicUsize::new(0));
             let counted = progress.clone();
             // Its slice ends after 10 ms, so it goes to the global queue again and again.
@@ -70,7 +62,7 @@ fn global_queue_is_not_starved() {
 fn global_queue_has_one_turn_in_61() {
     let order = Arc::new(Mutex::new(Vec::new()));
     let recorded = order.clone();
-    run(1, 0, move || {
+    run(of_cpus(1, 0), move || {
         let spawn = |number: usize| {
             let order = recorded.clone();
             sim::go(move || order.lock().expect("no panic").push(number))
@@ -89,7 +81,7 @@ fn largest_share(cpus: usize, seed: u64, count: usize, each: Duration) -> usize 
     const PIECES: usize = 20;
     let done: Arc<Mutex<HashMap<String, usize>>> = Arc::default();
     let counted = done.clone();
-    run(cpus, seed, move || {
+    run(of_cpus(cpus, seed), move || {
         let spawn = |_| {
             let done = counted.clone();
             sim::go(move || {
@@ -130,7 +122,7 @@ fn compute(count: usize, each: Duration) {
 fn few_thefts_spread_many_gs() {
     let (cpus, count) = (4, 200);
     for seed in 0..20 {
-        let steals = run(cpus, seed, move || compute(count, Duration::from_micros(500))).counts.steals;
+        let steals = run(of_cpus(cpus, seed), move || compute(count, Duration::from_micros(500))).counts.steals;
         assert!(steals > 0, "{count} Gs on {cpus} CPUs: nothing was stolen (seed {seed})");
         assert!(steals < 120, "{count} Gs on {cpus} CPUs: {steals} thefts (seed {seed})");
     }
@@ -158,15 +150,11 @@ fn tree(path: u64, depth: u32) {
 fn decisions_follow_the_policy() {
     for seed in 0..200 {
         let cpus = [1, 2, 4, 8][seed as usize % 4];
-        let config = Config { cpus, processors: cpus, seed, step_limit: STEPS, ..Config::default() };
-        let ran = sim::run(config, move || {
+        run(Config { is_specified: true, ..of_cpus(cpus, seed) }, move || {
             let hogs: Vec<_> = (0..cpus).map(|_| sim::go(|| sim::work(Duration::from_millis(25)))).collect();
             (0..3).for_each(|root| tree(seed * 3 + root + 1, 3));
             rounds(50);
             hogs.into_iter().for_each(|hog| hog.join().expect("no panic"));
         });
-        if let Err(failure) = ran {
-            panic!("on {cpus} CPUs, seed {seed}: {}", failure.message);
-        }
     }
 }

@@ -1,0 +1,17 @@
+//! An M that goes idle still counts as spinning, so nobody is woken any more.
+//! fails: spinning, assigned, waker
+
+// ANCHOR: go_idle
+        {
+            let mut shared = scheduler.shared.lock();
+            if shared.has_work() || scheduler.is_stopping() {
+                return;
+            }
+            if let Some(processor) = left {
+                self.leave_idle(processor);
+                scheduler.put_idle_processor(&mut shared, processor);
+            }
+            scheduler.put_idle_machine(&mut shared, self);
+        }
+        fence(Ordering::SeqCst);
+// ANCHOR_END: go_idle

@@ -1,0 +1,6 @@
+//! A waker that finds no idle P counts as spinning for ever.
+//! fails: submit-and-idle, assigned, waker
+
+// ANCHOR: none_idle
+            return;
+// ANCHOR_END: none_idle

@@ -1,0 +1,10 @@
+//! The condition is the wrong way round: nobody is woken unless an M searches already.
+//! fails: submit-and-idle, spinning, waker
+
+// ANCHOR: submitted
+        fence(Ordering::SeqCst);
+        Plat::point(Site::Idle);
+        if self.idle_processors.load(Ordering::Relaxed) != 0 && self.spinning.load(Ordering::Relaxed) != 0 {
+            self.wake_processor();
+        }
+// ANCHOR_END: submitted
