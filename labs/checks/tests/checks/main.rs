@@ -3,6 +3,7 @@
 
 mod context;
 mod machine;
+mod policy;
 mod run_queue;
 mod stealing;
 mod waking;

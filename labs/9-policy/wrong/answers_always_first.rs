@@ -1,0 +1,10 @@
+//! The Gs that answer always come first, so the others starve.
+//! fails: starvation
+
+// ANCHOR: place
+    fn place(&self, ready: &Ready, _: &mut dyn Iterator<Item = ProcessorState>) -> Place {
+        let _ = Cause::Displaced;
+        let late = if ready.parameter == ANSWERS { 0 } else { 1 << 62 };
+        Place { rank: ready.now.as_nanos() + late, processor: ready.processor }
+    }
+// ANCHOR_END: place

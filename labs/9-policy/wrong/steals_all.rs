@@ -1,0 +1,9 @@
+//! A thief takes all, and is robbed of all in turn.
+//! fails: thefts
+
+// ANCHOR: steal
+    fn steal(&self, victims: &mut dyn Iterator<Item = ProcessorState>) -> Option<Theft> {
+        let fullest = victims.max_by_key(|victim| victim.waiting)?;
+        Some(Theft { from: fullest.id, count: fullest.waiting })
+    }
+// ANCHOR_END: steal

@@ -1,0 +1,168 @@
+//! Lab 9: a scheduling policy, on simulated machines.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gmp_sched::sim::{self, Builder, Config};
+use lab_policy::{ANSWERS, LabPolicy};
+
+use crate::machine::{of_cpus, run};
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// A machine with the policy of the lab.
+fn machine(cpus: usize, seed: u64) -> Config {
+    Config { policy: Some(&LabPolicy), ..of_cpus(cpus, seed) }
+}
+
+/// The simulator lets another CPU go on after each step.
+const STEP: Duration = Duration::from_micros(50);
+
+/// How late Gs that answer somebody begin to do so, while twice as many Gs compute as there are CPUs: of all delays, the
+/// one that `percent` of them do not exceed.
+fn delay(cpus: usize, percent: usize) -> Duration {
+    let delays: Arc<Mutex<Vec<Duration>>> = Arc::default();
+    for seed in 0..10 {
+        let delays = delays.clone();
+        run(machine(cpus, seed), move || {
+            let is_over = Arc::new(AtomicBool::new(false));
+            let compute = |_| {
+                let is_over = is_over.clone();
+                sim::go(move || {
+                    while !is_over.load(Ordering::Relaxed) {
+                        sim::work(STEP);
+                    }
+                })
+            };
+            let answer = |number: u64| {
+                let delays = delays.clone();
+                // Each question comes at its time, also if the one before has not been answered: otherwise a G that is kept
+                // from running would be asked nothing, and not be late.
+                let mut due = sim::elapsed();
+                Builder::new().parameter(ANSWERS).go(move || {
+                    for round in 0..30 {
+                        due += Duration::from_micros(1_000 + number * 130 + round * 17);
+                        sim::sleep(due.saturating_sub(sim::elapsed()));
+                        delays.lock().expect("no panic").push(sim::elapsed().saturating_sub(due));
+                        sim::work(STEP);
+                    }
+                })
+            };
+            let computes: Vec<_> = (0..2 * cpus).map(compute).collect();
+            let answers: Vec<_> = (0..cpus as u64 + 1).map(answer).collect();
+            sim::sleep(Duration::from_millis(200));
+            is_over.store(true, Ordering::Relaxed);
+            answers.into_iter().chain(computes).for_each(|g| g.join().expect("no panic"));
+        });
+    }
+    let mut delays = delays.lock().expect("no panic");
+    delays.sort_unstable();
+    delays[(delays.len() - 1) * percent / 100]
+}
+
+#[test]
+fn answers_come_soon() {
+    for cpus in [1, 2, 4] {
+        for (percent, limit) in [(50, MILLISECOND), (99, 3 * MILLISECOND)] {
+            let delay = delay(cpus, percent);
+            assert!(
+                delay <= limit,
+                "{cpus} CPUs: {percent} % of the answers begin within {delay:?}; {limit:?} is enough"
+            );
+        }
+    }
+}
+
+#[test]
+fn no_g_starves() {
+    for cpus in [1, 2, 4] {
+        for seed in 0..5 {
+            let last = Arc::new(AtomicU64::new(0));
+            let latest = last.clone();
+            run(machine(cpus, seed), move || {
+                // These Gs answer all the time, and have work for all CPUs for 400 ms.
+                let busy = || {
+                    for _ in 0..400 {
+                        sim::work(MILLISECOND / 2);
+                        sim::yield_now();
+                    }
+                };
+                let answers: Vec<_> = (0..2 * cpus).map(|_| Builder::new().parameter(ANSWERS).go(busy)).collect();
+                let begin = |_| {
+                    let latest = latest.clone();
+                    sim::go(move || latest.fetch_max(sim::elapsed().as_nanos() as u64, Ordering::Relaxed))
+                };
+                let computes: Vec<_> = (0..cpus).map(begin).collect();
+                computes.into_iter().for_each(|g| g.join().map(|_| ()).expect("no panic"));
+                answers.into_iter().for_each(|g| g.join().expect("no panic"));
+            });
+            let waited = Duration::from_nanos(last.load(Ordering::Relaxed));
+            let limit = 300 * MILLISECOND;
+            assert!(
+                waited <= limit,
+                "{cpus} CPUs, seed {seed}: a G that computes began after {waited:?}, not {limit:?}"
+            );
+        }
+    }
+}
+
+/// Spawns `count` Gs that compute for `each`, pause for a moment, and so on, `rounds` times. Waits for them.
+fn compute(count: usize, each: Duration, rounds: u32) {
+    let body = move || {
+        for _ in 0..rounds {
+            (0..each.as_nanos() / STEP.as_nanos()).for_each(|_| sim::work(STEP));
+            sim::sleep(STEP);
+        }
+    };
+    let gs: Vec<_> = (0..count).map(|_| sim::go(body)).collect();
+    gs.into_iter().for_each(|g| g.join().expect("no panic"));
+}
+
+#[test]
+fn gs_that_compute_are_left_alone() {
+    for cpus in [1, 2, 4] {
+        for seed in 0..5 {
+            let report = run(machine(cpus, seed), move || compute(4 * cpus, 4 * MILLISECOND, 8));
+            let (number, most) = (report.counts.preemptions + report.counts.displacements, 2 * cpus as u64);
+            assert!(
+                number <= most,
+                "{cpus} CPUs, seed {seed}: {number} times, a G that computes made way for another before its slice was over"
+            );
+        }
+    }
+}
+
+#[test]
+fn few_thefts_spread_many_gs() {
+    for seed in 0..10 {
+        let steals = run(machine(2, seed), || compute(128, MILLISECOND / 2, 1)).counts.steals;
+        assert!(steals <= 32, "2 CPUs, seed {seed}: {steals} thefts for 128 Gs; 32 are enough");
+    }
+}
+
+/// A tree of Gs of both kinds that compute, sleep, yield and block, by the digits of `path`.
+fn tree(path: u64, depth: u32) {
+    let mut children = Vec::new();
+    for child in 0..if depth > 0 { 3 } else { 0 } {
+        let path = path.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17) + child;
+        children.push(Builder::new().parameter(path >> 20 & ANSWERS).go(move || tree(path, depth - 1)));
+        let time = Duration::from_micros(path >> 8 & 0x3FF);
+        match path & 7 {
+            0 | 1 => sim::sleep(time),
+            2 => sim::block(time),
+            3 => sim::work(time * 30),
+            4 => sim::work(time),
+            _ => sim::yield_now(),
+        }
+    }
+    children.into_iter().for_each(|child| child.join().expect("no panic"));
+}
+
+#[test]
+fn programs_of_all_kinds_end() {
+    for seed in 0..100 {
+        let cpus = [1, 2, 4, 8][seed as usize % 4];
+        run(machine(cpus, seed), move || (0..3).for_each(|root| tree(seed * 3 + root + 1, 3)));
+    }
+}
