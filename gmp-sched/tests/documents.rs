@@ -8,11 +8,11 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Returns the documents at the root, in `docs` and its manual, and in `labs` and the folder of each lab.
+/// Returns the documents at the root, in `docs` and its manual, in the book, and in `labs` and the folder of each lab.
 fn documents() -> Vec<PathBuf> {
     let entries = |folder: &Path| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
     let labs = root().join("labs");
-    let folders = [root(), root().join("docs"), root().join("docs/manual"), labs.clone()];
+    let folders = [root(), root().join("docs"), root().join("docs/manual"), root().join("book/src"), labs.clone()];
     let folders = folders.into_iter().chain(entries(&labs).into_iter().filter(|path| path.is_dir()));
     let files = folders.flat_map(|folder| entries(&folder));
     files.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()

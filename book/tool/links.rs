@@ -1,0 +1,77 @@
+//! The links of a document in Markdown.
+
+use std::ops::Range;
+
+/// A link to a file, perhaps to a place in it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Link<'a> {
+    /// The address: a path, and perhaps `#` and the name of a heading.
+    pub(crate) address: &'a str,
+    /// Where in the document the address is.
+    pub(crate) at: Range<usize>,
+}
+
+impl Link<'_> {
+    pub(crate) fn path(&self) -> &str {
+        self.address.split('#').next().unwrap_or_default()
+    }
+
+    /// The part from `#` on, or nothing.
+    pub(crate) fn fragment(&self) -> &str {
+        &self.address[self.path().len()..]
+    }
+}
+
+/// Returns the links to files in `text`, but not those in blocks of code.
+pub(crate) fn of(text: &str) -> Vec<Link<'_>> {
+    let mut links = Vec::new();
+    let (mut begin, mut is_code) = (0, false);
+    for line in text.split_inclusive('\n') {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        if !is_code && !is_fence {
+            links.extend(of_line(line, begin));
+        }
+        begin += line.len();
+    }
+    links
+}
+
+fn of_line(line: &str, begin: usize) -> impl Iterator<Item = Link<'_>> {
+    line.match_indices("](").filter_map(move |(end, _)| {
+        let from = end + 2;
+        let address = &line[from..from + line[from..].find(')')?];
+        let is_file = !address.is_empty() && !address.starts_with('#') && !address.contains("://");
+        is_file.then(|| Link { address, at: begin + from..begin + from + address.len() })
+    })
+}
+
+/// Returns `text` with each address in place of which `replace` returns another one.
+pub(crate) fn replace(text: &str, mut replace: impl FnMut(&Link<'_>) -> Option<String>) -> String {
+    let mut result = String::with_capacity(text.len());
+    let mut copied = 0;
+    for link in of(text) {
+        if let Some(address) = replace(&link) {
+            result.push_str(&text[copied..link.at.start]);
+            result.push_str(&address);
+            copied = link.at.end;
+        }
+    }
+    result.push_str(&text[copied..]);
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{of, replace};
+
+    #[test]
+    fn links_to_files_are_found_outside_of_code() {
+        let text = "[a](b.md#c) and [d](https://e), [f](#g)\n```text\n[h](i.md)\n```\n- [j](k.md)\n";
+        let links = of(text);
+        let found: Vec<_> = links.iter().map(|link| (link.path(), link.fragment())).collect();
+        assert_eq!(found, [("b.md", "#c"), ("k.md", "")]);
+        let replaced = replace(text, |link| (link.path() == "k.md").then(|| "l.md".to_string()));
+        assert_eq!(replaced, text.replace("k.md", "l.md"));
+    }
+}
