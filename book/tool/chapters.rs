@@ -58,8 +58,8 @@ pub(crate) fn resolve(from: &Path, address: &str) -> PathBuf {
     path
 }
 
-/// Returns the path in the book of the file at `path`: chapters of `book/src` are at the top, and a `README` is the index
-/// of its folder. That is the name that mdBook gives it.
+/// Returns the path in the book of the file at `path`: chapters of `book/src` are at the top, and a `README` is the
+/// index of its folder. That is the name that mdBook gives it.
 pub(crate) fn place(path: &Path) -> PathBuf {
     let place = path.strip_prefix("book/src").unwrap_or(path);
     if place.ends_with("README.md") { place.with_file_name("index.md") } else { place.to_path_buf() }

@@ -2,8 +2,8 @@
 //!
 //! - `{{#include FILE}}` and `{{#include FILE:ANCHOR}}`, as in mdBook. An anchor is a part of a source file between the
 //!   comments `ANCHOR: name` and `ANCHOR_END: name`; the holes of the labs are such parts, too.
-//! - `{{#include FILE:fn NAME}}`, also with another keyword, such as `trait`: a whole item, without its documentation. So
-//!   a file needs no comments for the book.
+//! - `{{#include FILE:fn NAME}}`, also with another keyword, such as `trait`: a whole item, without its documentation.
+//!   So a file needs no comments for the book.
 
 use std::path::{Path, PathBuf};
 
@@ -82,7 +82,7 @@ fn item(text: &str, heading: &str) -> Option<String> {
     let begins = |line: &&str| {
         line.find(heading).is_some_and(|at| {
             let (before, after) = (&line[..at], &line[at + heading.len()..]);
-            let is_start = ["", "pub ", "pub(crate) ", "pub(super) ", "unsafe ", "pub(crate) unsafe "];
+            let is_start = ["", "pub ", "pub(crate) ", "pub(super) ", "unsafe ", "pub unsafe ", "pub(crate) unsafe "];
             is_start.contains(&before.trim_start())
                 && !after.starts_with(|next: char| next.is_alphanumeric() || next == '_')
         })
@@ -132,7 +132,8 @@ fn caption(chapter: &Path, file: &Path) -> String {
 mod tests {
     use super::{item, lower_headings, part};
 
-    const TEXT: &str = "a\n    // ANCHOR: one\n    b\n\n    // ANCHOR: two\n        c\n    // ANCHOR_END: two\n    // ANCHOR_END: one\n";
+    const TEXT: &str = "a\n    // ANCHOR: one\n    b\n\n    // ANCHOR: two\n        c\n    // ANCHOR_END: two\n\
+                        \x20   // ANCHOR_END: one\n";
 
     #[test]
     fn anchored_part_has_neither_markers_nor_indentation() {
@@ -144,10 +145,11 @@ mod tests {
 
     #[test]
     fn item_is_found_by_keyword_and_name() {
-        let text = "    /// fn two\n    pub(crate) fn two_more() {\n    }\n    pub(crate) fn two() {\n        if x {\n        }\n    }\n    y\n";
-        assert_eq!(item(text, "fn two").unwrap(), "pub(crate) fn two() {\n    if x {\n    }\n}\n");
+        let other = "    /// fn two\n    pub(crate) fn two_more() {\n    }\n";
+        let text = format!("{other}    pub(crate) fn two() {{\n        if x {{\n        }}\n    }}\n    y\n");
+        assert_eq!(item(&text, "fn two").unwrap(), "pub(crate) fn two() {\n    if x {\n    }\n}\n");
         assert_eq!(item("const ONE: u32 = 1;\n", "const ONE").unwrap(), "const ONE: u32 = 1;\n");
-        assert_eq!(item(text, "fn three"), None);
+        assert_eq!(item(&text, "fn three"), None);
     }
 
     #[test]

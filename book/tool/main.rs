@@ -112,11 +112,11 @@ fn obey(order: Option<&Order>, root: &Path) -> Result<bool> {
 fn build(root: &Path) -> Result<()> {
     let folder = root.join("target/book");
     assemble::assemble(root, &folder.join("src"))?;
-    let status = Command::new("mdbook")
-        .arg("build")
-        .arg(root.join("book"))
-        .status()
-        .map_err(|error| Error::new(format!("cannot run mdbook, which `./setup --book` installs: {error}")))?;
+    let status = Command::new("mdbook").arg("build").arg(root.join("book")).status().map_err(|error| {
+        Error::new(format!(
+            "cannot run mdbook: {error}; `./setup --book` installs it, and book/src/SUMMARY.md can be read without it"
+        ))
+    })?;
     if !status.success() {
         return Err(Error::new("mdbook has failed"));
     }

@@ -9,8 +9,8 @@ use crate::chapters::read;
 use crate::error::{Error, Result};
 use crate::include::part;
 
-/// Prints what `cargo lab grade` says about the wrong solution `name` of the lab in the folder `lab`: which checks fail,
-/// and the message of the first one.
+/// Prints what `cargo lab grade` says about the wrong solution `name` of the lab in the folder `lab`: which checks
+/// fail, and the message of the first one.
 pub(crate) fn grade(root: &Path, lab: &str, name: &str) -> Result<()> {
     let folder = Path::new("labs").join(lab);
     let wrong = read(root, &folder.join(format!("wrong/{name}.rs")))?;

@@ -1,7 +1,7 @@
 //! The lost wakeup, in all orders in which two CPUs can do their steps.
 //!
-//! Each CPU has a store buffer, as an x86 processor has: a store waits there, where only its own CPU sees it, and reaches
-//! memory later. This is a step of its own, which the CPU does at any time, but at a fence at the latest.
+//! Each CPU has a store buffer, as an x86 processor has: a store waits there, where only its own CPU sees it, and
+//! reaches memory later. This is a step of its own, which the CPU does at any time, but at a fence at the latest.
 
 use super::{Experiment, Paper};
 

@@ -1,5 +1,5 @@
-//! The runs that the chapters show. Each of them is a small program, most of them in the simulator: a seed decides all, so
-//! it prints the same each time, and its timeline is the same.
+//! The runs that the chapters show. Each of them is a small program, most of them in the simulator: a seed decides all,
+//! so it prints the same each time, and its timeline is the same.
 
 mod channels;
 mod going_idle;

@@ -14,8 +14,8 @@ pub(super) const ALL: &[Experiment] = &[
     Experiment { name: "poller", shows: "a hundred Gs wait for devices on two Ps", body: poller },
 ];
 
-/// Four Gs that do `wait`, and one that computes for 5 ms. It begins when the others wait, because the G that is spawned
-/// last runs first, and the others in the order of their spawns.
+/// Four Gs that do `wait`, and one that computes for 5 ms. It begins when the others wait, because the G that is
+/// spawned last runs first, and the others in the order of their spawns.
 fn beside(wait: fn()) -> impl FnOnce() + Send {
     move || {
         let go = |name, body: fn()| sim::Builder::new().name(name).go(body);
