@@ -33,9 +33,8 @@ impl<Plat: Platform> Window<Plat> {
 }
 
 impl<Plat: Platform> Drop for Window<Plat> {
-    /// Called only by an unwinding.
-    #[cold]
-    #[inline(never)]
+    /// Called only by an unwinding. Inlined, so that the window need not be in memory.
+    #[inline(always)]
     fn drop(&mut self) {
         panicked::<Plat>(self.at);
     }
@@ -43,6 +42,8 @@ impl<Plat: Platform> Drop for Window<Plat> {
 
 /// Ends the program, because a panic unwinds out of the window `at`. On platforms that do not unwind, this never
 /// happens.
+#[cold]
+#[inline(never)]
 fn panicked<Plat: Platform>(at: At) -> ! {
     let Some(machine) = Plat::current_machine() else {
         // A panic during an unwinding ends the process.
