@@ -108,6 +108,20 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     #[cfg_attr(debug_assertions, track_caller)]
     unsafe fn raise_pin();
 
+    /// Pins the caller, and returns whether it is now [pinned once](Platform::is_pinned_once). A platform may override
+    /// this function if it finds that out at once.
+    ///
+    /// # Safety
+    ///
+    /// The same as for [`raise_pin`](Platform::raise_pin).
+    #[inline(always)]
+    #[cfg_attr(debug_assertions, track_caller)]
+    unsafe fn raise_pin_and_check() -> bool {
+        // SAFETY: the contract is the same.
+        unsafe { Self::raise_pin() };
+        Self::is_pinned_once()
+    }
+
     /// Like [`raise_pin`](Platform::raise_pin), for a caller that may leak the pin. A platform that counts pins must
     /// override this function, and [refuse](Platform::misuse) the pin before the count can overflow.
     #[inline(always)]
@@ -431,6 +445,16 @@ impl<Plat: Platform> Pinned<Plat> {
         // SAFETY: dropping the proof lowers the pin, and the scheduler leaks no proof.
         unsafe { Plat::raise_pin() };
         Self::assume()
+    }
+
+    /// Like [`of_scheduler`](Self::of_scheduler), and returns whether the caller is now pinned once.
+    #[inline(always)]
+    #[cfg_attr(debug_assertions, track_caller)]
+    #[expect(unsafe_code, reason = "a leaked pin could make the count of pins overflow")]
+    pub(crate) fn of_scheduler_and_check() -> (Self, bool) {
+        // SAFETY: dropping the proof lowers the pin, and the scheduler leaks no proof.
+        let is_pinned_once = unsafe { Plat::raise_pin_and_check() };
+        (Self::assume(), is_pinned_once)
     }
 
     /// Takes over a pin that was not raised by [`new`](Self::new), for example one that an interrupt handler has raised

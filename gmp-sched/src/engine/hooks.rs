@@ -12,7 +12,7 @@
 //! | [`give_way_in_place`], [`has_preempted`], [`make_spare_machine`] | `native` | a G that a signal interrupts gives its P up, and keeps its thread | no signal preempts a G |
 //! | [`stop_for_world`], [`stop_processor`], [`leave_stopped`], [`give_way_to_stop`] | `pick`, `handoff`, `syscall_return`, `preempt` | a P is given up, because another G has stopped the world | the world is never stopped |
 //! | [`end_of_idleness`], [`retire_if_unneeded`], [`note_surplus`] | `idle`, `syscall_return` | an idle M ends if there have been more than needed for some time | each M stays |
-//! | [`begin_next_slice`], [`end_inherited_slice`], [`before_wait`] | `pick`, and each operation that may wait | where no interrupt preempts a G, a slice that is over ends when the G leaves | such a slice does not end |
+//! | [`begin_next_slice`], [`end_inherited_slice`], [`before_wait`], [`pin_before_wait`] | `pick`, and each operation that may wait | where no interrupt preempts a G, a slice that is over ends when the G leaves | such a slice does not end |
 //! | [`steal_for_lone_yield`] | `yield_now` | a G that yields alone on its P now and then takes a G from another P | such a G continues |
 //! | [`reuse_stack`], [`pass_stack_on`] | `park`, `switch`, `finish`, before the first switch to a G | the G gets a stack that is in the caches | each G keeps its own stack |
 //! | [`poison`], [`check_poison`] | `free_slots` | for tests: a write to the stack of a dead G ends the program | the write is not noticed |
@@ -39,6 +39,8 @@ pub(crate) use crate::refinements::poison::{check_poison, poison};
 pub(crate) use crate::refinements::preempt_in_place::{give_way_in_place, has_preempted, make_spare_machine};
 pub(crate) use crate::refinements::retire::{end_of_idleness, note_surplus, retire_if_unneeded};
 pub(crate) use crate::refinements::sampling::{readied, returned, runnable_again, spawned, spawned_outside};
-pub(crate) use crate::refinements::slices_on_threads::{before_wait, begin_next_slice, end_inherited_slice};
+pub(crate) use crate::refinements::slices_on_threads::{
+    before_wait, begin_next_slice, end_inherited_slice, pin_before_wait,
+};
 pub(crate) use crate::refinements::stop_the_world::{give_way_to_stop, leave_stopped, stop_for_world, stop_processor};
 pub(crate) use crate::refinements::windows::Window;

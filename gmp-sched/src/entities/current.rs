@@ -27,7 +27,10 @@ impl<Plat: Platform> CurrentGoroutine<Plat> {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn new() -> Self {
-        Self::of(Pinned::of_scheduler())
+        match Self::pin() {
+            Ok(caller) => caller,
+            Err(pinned) => refuse(pinned, ()),
+        }
     }
 
     /// Like [`new`](Self::new), for a caller that is already pinned exactly once.
@@ -51,7 +54,7 @@ impl<Plat: Platform> CurrentGoroutine<Plat> {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn holding<H>(pinned: Pinned<Plat>, held: H) -> (Self, H) {
-        match Self::find(pinned) {
+        match Self::find(pinned, Plat::is_pinned_once()) {
             Ok(caller) => (caller, held),
             Err(pinned) => refuse(pinned, held),
         }
@@ -61,7 +64,7 @@ impl<Plat: Platform> CurrentGoroutine<Plat> {
     /// a panic, so the program ends.
     #[inline(always)]
     pub(crate) fn to_end() -> Self {
-        match Self::find(Pinned::of_scheduler()) {
+        match Self::pin() {
             Ok(caller) => caller,
             Err(pinned) => refuse_to_end(pinned),
         }
@@ -84,13 +87,20 @@ impl<Plat: Platform> CurrentGoroutine<Plat> {
 
     /// Like [`new`](Self::new), but returns `None` where that panics.
     pub(crate) fn if_may_block() -> Option<Self> {
-        Self::find(Pinned::of_scheduler()).ok()
+        Self::pin().ok()
     }
 
-    /// Like [`of`](Self::of), but returns the pin as an error instead of panicking.
+    /// Like [`new`](Self::new), but returns the pin as an error instead of panicking.
     #[inline(always)]
-    fn find(pinned: Pinned<Plat>) -> Result<Self, Pinned<Plat>> {
-        let is_pinned_once = Plat::is_pinned_once();
+    #[cfg_attr(debug_assertions, track_caller)]
+    fn pin() -> Result<Self, Pinned<Plat>> {
+        let (pinned, is_pinned_once) = Pinned::of_scheduler_and_check();
+        Self::find(pinned, is_pinned_once)
+    }
+
+    /// Like [`pin`](Self::pin), for a caller that is pinned already.
+    #[inline(always)]
+    fn find(pinned: Pinned<Plat>, is_pinned_once: bool) -> Result<Self, Pinned<Plat>> {
         if is_pinned_once {
             // This comes first, because the G may hold another P afterwards.
             Plat::may_migrate();

@@ -56,15 +56,20 @@ global_asm!(
     ".p2align 4",
     symbol!("", ":"),
     ".quad 0",
-    ".quad {NOTHING_PENDING}",
+    ".quad {UNPINNED}",
     ".popsection",
-    NOTHING_PENDING = const NOTHING_PENDING,
+    UNPINNED = const UNPINNED,
 );
 
-/// The bit of the pin word that is set while no request to give way is pending. The other bits are the number of pins.
-/// So the word is zero exactly if a request is pending and may be honoured now: lowering a pin takes a decrement, and a
-/// jump if the result is zero. (Only the thread itself and its signal handlers access the word.)
-const NOTHING_PENDING: u32 = 1 << 31;
+/// The pin word of a thread without pins. The word is the number of pins minus one. While a request to give way is
+/// pending, its sign is the opposite one. So the flags of the processor answer both questions, and nothing has to be
+/// loaded or compared: raising a pin results in zero exactly if it is the only pin and nothing is pending, and lowering a
+/// pin overflows exactly if it was the only pin and a request is pending. (Only the thread itself and its signal handlers
+/// access the word.)
+const UNPINNED: u32 = u32::MAX;
+
+/// The sign of the pin word.
+const SIGN: u32 = 1 << 31;
 
 /// The distance of the pin word from the M in memory.
 const PINS: usize = 8;
@@ -125,6 +130,23 @@ pub(super) fn raise_pin() {
     }
 }
 
+/// Raises a pin of the calling thread. Returns whether the thread has no other pin.
+#[inline(always)]
+pub(super) fn raise_pin_and_check() -> bool {
+    // SAFETY: as in `raise_pin`. The label calls a safe function.
+    unsafe {
+        asm!(
+            "inc dword ptr fs:[{offset} + {PINS}]",
+            "jnz {unusual}",
+            offset = in(reg) offset(),
+            PINS = const PINS,
+            unusual = label { return pins() == 1 },
+            options(nostack),
+        );
+    }
+    true
+}
+
 /// Lowers a pin of the calling thread. If this is the last pin and a request to give way is pending, honours it.
 #[inline(always)]
 pub(super) fn lower_pin() {
@@ -132,7 +154,7 @@ pub(super) fn lower_pin() {
     unsafe {
         asm!(
             "dec dword ptr fs:[{offset} + {PINS}]",
-            "jz {honour}",
+            "jo {honour}",
             offset = in(reg) offset(),
             PINS = const PINS,
             honour = label { preempt::unpinned() },
@@ -169,30 +191,19 @@ pub(super) fn unpinned<T>(body: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Marks a request to give way as pending. Called by a signal handler.
-pub(super) fn set_pending() {
+/// Sets whether a request to give way is pending. If another signal handler interrupts this, it lowers all pins that it
+/// raises.
+pub(super) fn set_pending(is_pending: bool) {
+    let usual = pins().wrapping_sub(1);
+    let word = if is_pending { usual ^ SIGN } else { usual };
     // SAFETY: as in `raise_pin`.
     unsafe {
         asm!(
-            "and dword ptr fs:[{offset} + {PINS}], {mask}",
+            "mov dword ptr fs:[{offset} + {PINS}], {word:e}",
             offset = in(reg) offset(),
             PINS = const PINS,
-            mask = const !NOTHING_PENDING,
-            options(nostack),
-        );
-    }
-}
-
-/// Marks that no request to give way is pending.
-pub(super) fn clear_pending() {
-    // SAFETY: as in `raise_pin`.
-    unsafe {
-        asm!(
-            "or dword ptr fs:[{offset} + {PINS}], {bit:e}",
-            offset = in(reg) offset(),
-            PINS = const PINS,
-            bit = in(reg) NOTHING_PENDING,
-            options(nostack),
+            word = in(reg) word,
+            options(nostack, preserves_flags),
         );
     }
 }
@@ -200,16 +211,51 @@ pub(super) fn clear_pending() {
 /// Returns the number of pins of the calling thread.
 #[inline(always)]
 pub(super) fn pins() -> u32 {
-    let pins: u32;
+    word().wrapping_add(1) & !SIGN
+}
+
+/// Returns the pin word of the calling thread.
+#[inline(always)]
+fn word() -> u32 {
+    let word: u32;
     // SAFETY: the assembly loads a variable of the calling thread.
     unsafe {
         asm!(
-            "mov {pins:e}, dword ptr fs:[{offset} + {PINS}]",
-            pins = lateout(reg) pins,
+            "mov {word:e}, dword ptr fs:[{offset} + {PINS}]",
+            word = lateout(reg) word,
             offset = in(reg) offset(),
             PINS = const PINS,
             options(nostack, preserves_flags, readonly),
         );
     }
-    pins & !NOTHING_PENDING
+    word
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The thread of a test belongs to no M, so to honour a request has no effect but that it is no longer pending.
+    #[test]
+    fn pending_request_is_honoured_when_the_last_pin_is_lowered() {
+        for is_pinned_first in [true, false] {
+            let mut pinned_once = false;
+            if is_pinned_first {
+                pinned_once = raise_pin_and_check();
+            }
+            set_pending(true);
+            assert_eq!(pins(), u32::from(is_pinned_first));
+            if !is_pinned_first {
+                pinned_once = raise_pin_and_check();
+            }
+            assert!(pinned_once, "a pending request is no pin");
+            assert!(!raise_pin_and_check());
+            assert_eq!(pins(), 2);
+            assert_eq!(unpinned(pins), 0);
+            lower_pin();
+            assert_eq!((pins(), word() == 0), (1, false), "the request is still pending");
+            lower_pin();
+            assert_eq!((pins(), word()), (0, UNPINNED));
+        }
+    }
 }

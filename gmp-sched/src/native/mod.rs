@@ -273,6 +273,11 @@ unsafe impl Platform for Native {
     }
 
     #[inline(always)]
+    unsafe fn raise_pin_and_check() -> bool {
+        current::raise_pin_and_check()
+    }
+
+    #[inline(always)]
     #[track_caller]
     fn raise_checked_pin() {
         if current::pins() >= PINS_LIMIT {
@@ -436,7 +441,7 @@ unsafe impl Platform for Native {
 
 /// The number of pins from which on a thread raises no pin that a program could leak. The number of pins of the scheduler
 /// itself, which come in addition, is small.
-const PINS_LIMIT: u32 = u32::MAX / 2;
+const PINS_LIMIT: u32 = 1 << 30;
 
 /// The function that the thread of an M runs.
 fn run_machine(new: NewMachine<Native>, token: &'static Thread) {

@@ -6,7 +6,7 @@
 //! pinned sections can hold, and makes only system calls that are async-signal-safe.
 //!
 //! If the signal comes in a pinned section, or while the thread does not use the stack of the G (in another handler), the
-//! request becomes *pending*: a bit of the pin word is cleared. The pin that is lowered last sees that, and calls
+//! request becomes *pending*: the sign of the pin word changes. The pin that is lowered last sees that, and calls
 //! [`unpinned`].
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -152,7 +152,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
 fn interrupted(machine: &'static Machine<Native>, stack_pointer: usize) {
     let Some(goroutine) = machine.current_goroutine() else { return };
     if current::pins() != 0 || !goroutine.stack().contains(&stack_pointer) {
-        current::set_pending();
+        current::set_pending(true);
         return;
     }
     give_way();
@@ -162,7 +162,7 @@ fn interrupted(machine: &'static Machine<Native>, stack_pointer: usize) {
 #[cold]
 #[inline(never)]
 pub(super) fn unpinned() {
-    current::clear_pending();
+    current::set_pending(false);
     let errno = Errno::last_raw();
     give_way();
     Errno::set_raw(errno);

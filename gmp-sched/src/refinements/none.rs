@@ -30,6 +30,11 @@ pub(crate) fn next_by_policy<Plat: Platform>(
 pub(crate) fn before_wait<Plat: Platform>() {}
 
 #[inline(always)]
+pub(crate) fn pin_before_wait<Plat: Platform>() -> Pinned<Plat> {
+    Pinned::of_scheduler()
+}
+
+#[inline(always)]
 pub(crate) fn begin_next_slice<Plat: Platform>(_: &Pinned<Plat>, _: &'static Processor<Plat>) {}
 
 #[inline(always)]

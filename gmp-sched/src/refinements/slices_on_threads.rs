@@ -21,13 +21,30 @@ use crate::refinements::stop_the_world::give_way_to_stop;
 /// leave its M, and the other Gs of the P would starve. Does nothing if the caller may not leave its M.
 #[inline(always)]
 pub(crate) fn before_wait<Plat: Platform>() {
-    if !Plat::TIMER_INTERRUPTS
-        && !IS_MODEL
-        && let Some(processor) = Plat::current_machine().and_then(Machine::processor)
-        && processor.needs_slow_pick()
-    {
+    if has_to_leave::<Plat>() {
         give_way_before_wait::<Plat>();
     }
+}
+
+/// Pins the caller after what [`before_wait`] does. For an operation that takes a lock by an atomic instruction next: such
+/// an instruction waits until all earlier stores are done, so the pin is stored before the loads of `has_to_leave`.
+#[inline(always)]
+pub(crate) fn pin_before_wait<Plat: Platform>() -> Pinned<Plat> {
+    let pinned = Pinned::of_scheduler();
+    if !has_to_leave::<Plat>() {
+        return pinned;
+    }
+    drop(pinned);
+    give_way_before_wait::<Plat>();
+    Pinned::of_scheduler()
+}
+
+/// Whether the calling G may have to give way before it waits.
+#[inline(always)]
+fn has_to_leave<Plat: Platform>() -> bool {
+    !Plat::TIMER_INTERRUPTS
+        && !IS_MODEL
+        && Plat::current_machine().and_then(Machine::processor).is_some_and(Processor::needs_slow_pick)
 }
 
 #[cold]

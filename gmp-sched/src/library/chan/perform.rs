@@ -9,7 +9,7 @@ use super::header::{Held, Side};
 use super::unsent::Unsent;
 use crate::base::atomic::Ordering;
 use crate::engine::hooks::Window;
-use crate::engine::hooks::before_wait;
+use crate::engine::hooks::pin_before_wait;
 use crate::engine::ready::ready_pinned;
 use crate::entities::current::CurrentGoroutine;
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
@@ -67,10 +67,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
     #[inline(always)]
     #[track_caller]
     pub(crate) unsafe fn perform(&self, side: Side, slot: *mut T, patience: Patience<'_, Plat>) -> Result<(), Unmoved> {
-        if patience.may_wait() {
-            before_wait::<Plat>();
-        }
-        let pinned = Pinned::of_scheduler();
+        let pinned = if patience.may_wait() { pin_before_wait() } else { Pinned::of_scheduler() };
         let held = self.header.lock(&pinned);
         let attempt = match side {
             // SAFETY: the caller upholds this function's contract, and the called function has the same contract.
