@@ -68,20 +68,6 @@ fn our_own_instructions_are_counted_without_the_network() {
 }
 
 #[test]
-fn bench_prints_its_results_as_json() {
-    let mut command = boot();
-    command.args(["--icount", "--smp", "1", "bench", "--json", "yield", "mutex"]);
-    let json = parse(&finish(command));
-    assert_eq!((&json["build"], &json["cpus"]), (&"release".into(), &1.into()), "{json}");
-    let results = json["results"].as_array().expect("results");
-    assert_eq!(results.len(), 2, "{json}");
-    for (result, name) in results.iter().zip(["yield", "mutex_8g"]) {
-        assert_eq!((&result["name"], &result["procs"], &result["unit"]), (&name.into(), &1.into(), &"ns/op".into()));
-    }
-    assert!(results.iter().all(|result| result["value"].as_f64() > Some(1.0)), "{json}");
-}
-
-#[test]
 fn mistakes_are_named() {
     let folder = tempfile::tempdir().expect("a folder");
     for (words, complaint) in [

@@ -2,7 +2,6 @@
 //! memory and CPU time QEMU uses.
 
 use core::time::Duration;
-use std::env;
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -13,7 +12,7 @@ use std::time::Instant;
 
 use rustix::process::Signal;
 
-use crate::child::{Running, run};
+use crate::child::Running;
 use crate::outside::{boot_outside, only_machine, small_machine, text};
 
 /// A `boot` whose machine sleeps, and a mark by which the test finds the QEMU of this `boot`.
@@ -123,19 +122,6 @@ fn second_signal_ends_boot_at_once_although_there_is_a_recording() {
     assert!(printer.boot_state().is_some_and(|state| state != 'Z'), "it waits for a reader of its output");
     printer.signal(Signal::INT);
     assert_eq!(printer.boot.wait().signal(), Some(Signal::INT.as_raw()));
-}
-
-/// `nohup` and some test runners ignore SIGHUP, and their children inherit this. The tests of signals must pass
-/// nevertheless.
-#[test]
-fn tests_of_signals_pass_where_hangups_are_ignored() {
-    let _machine = only_machine();
-    let mut command = Command::new("sh");
-    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(env::current_exe().expect("a path"));
-    command.args(["--exact", "lifetime::qemu_ends_with_boot"]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let output = run(command);
-    assert!(text(&output.stdout).contains("1 passed"), "{}{}", text(&output.stdout), text(&output.stderr));
 }
 
 /// A shell without job control starts a command in the background with SIGINT and SIGQUIT ignored. `boot` continues to

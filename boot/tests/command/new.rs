@@ -141,55 +141,6 @@ fn program_behaves_alike_on_the_host_and_on_the_machine() {
 }
 
 #[test]
-fn stack_overflow_by_one_huge_frame_names_the_frame_its_line_and_the_remedies() {
-    let line = |wanted: &str| ALIKE.lines().position(|line| line.contains(wanted)).expect("a line") + 1;
-    let (of_gs, of_main) = ("`Builder::stack_size`", "main!");
-    for (frame, stack, who, remedy, place) in [
-        ("function", "", "(diver) exceeds its ", of_gs, format!("src/main.rs:{}", line("[n; 2 << 20]"))),
-        ("closure", "", " exceeds its ", of_gs, format!("src/main.rs:{}", line("[black_box(7); 1 << 20]"))),
-        ("main", "1024 KiB stack 0x", "goroutine 1 exceeds its ", of_main, "src/main.rs:".to_owned()),
-    ] {
-        let [host, machine] = on_both(&["huge-frame", frame]);
-        for output in [host, machine] {
-            let report = text(&output.stderr);
-            for part in [
-                who,
-                stack,
-                " by one huge frame: a function has ",
-                remedy,
-                "a `Box`",
-                "fatal error: stack overflow",
-                "[running]",
-                &place,
-            ] {
-                assert!(report.contains(part), "{frame}: {part} is not in {report}");
-            }
-            assert_eq!(status(&output), Some(2), "{frame}: {report}");
-        }
-    }
-}
-
-#[test]
-fn stack_overflow_by_recursion_names_the_size_and_no_huge_frame() {
-    let [host, machine] = on_both(&["recursion"]);
-    for (output, size) in [(host, "512 KiB"), (machine, "64 KiB")] {
-        let report = text(&output.stderr);
-        assert!(report.contains(&format!(" exceeds its {size} stack 0x")), "{report}");
-        assert!(report.contains("\n(`Builder::stack_size` chooses a larger stack)\n"), "{report}");
-        assert!(!report.contains("huge frame"), "{report}");
-        assert_eq!(status(&output), Some(2), "{report}");
-    }
-}
-
-#[test]
-fn main_has_the_stack_that_the_program_chooses() {
-    for output in on_both(&["large-frame"]) {
-        assert_eq!(text(&output.stdout), "the frame has 921600 bytes\n", "{}", text(&output.stderr));
-        assert_eq!(status(&output), Some(0));
-    }
-}
-
-#[test]
 fn kernel_option_without_effect_on_the_host_is_said_and_an_unknown_one_is_refused() {
     let own = ALIKE_CRATE.path().join("alike");
     for (options, said, ends_with) in [
@@ -213,25 +164,6 @@ fn kernel_option_without_effect_on_the_host_is_said_and_an_unknown_one_is_refuse
     }
 }
 
-#[test]
-fn panic_of_a_misuse_names_the_line_of_the_call() {
-    let own = ALIKE_CRATE.path().join("alike");
-    let mut host = cargo(&["run", "--quiet", "--", "misuse"], &own);
-    host.env("GMP_KERNEL_OPTIONS", "panic=isolate");
-    let host = run(host);
-    let mut machine = boot();
-    machine.args(["--smp=2", "--kernel-option", "panic=isolate"]).arg(&own).arg("misuse");
-    let machine = finish(machine);
-    for output in [&host, &machine] {
-        let (printed, report) = (text(&output.stdout), text(&output.stderr));
-        let lines: Vec<&str> = printed.lines().filter_map(|line| line.strip_prefix("line ")).collect();
-        assert_eq!((lines.len(), status(output)), (7, Some(0)), "{printed}{report}");
-        for line in lines {
-            assert!(report.contains(&format!("panic at src/main.rs:{line}:")), "line {line}: {report}");
-        }
-    }
-}
-
 /// Runs the program [`ALIKE`] on the host and on the machine. Asserts that standard output is the same, and returns
 /// both outputs.
 fn on_both(arguments: &[&str]) -> [Output; 2] {
@@ -242,79 +174,6 @@ fn on_both(arguments: &[&str]) -> [Output; 2] {
     let machine = finish(machine);
     assert_eq!(text(&machine.stdout), text(&host.stdout), "{}{}", text(&host.stderr), text(&machine.stderr));
     [host, machine]
-}
-
-#[test]
-fn exception_of_a_g_is_reported_with_the_same_words_on_the_host_and_on_the_machine() {
-    for (cause, name) in [
-        ("divide", "divide error (#DE, vector 0)"),
-        ("read", "page fault (#PF, vector 14): read at 0x0000000000000000, nothing is mapped there (a null pointer)"),
-        ("write", "page fault (#PF, vector 14): write at 0x0000000000000008, nothing is mapped there (a null pointer)"),
-        ("not-canonical", "general protection fault (#GP, vector 13)"),
-        ("invalid", "invalid opcode (#UD, vector 6)"),
-    ] {
-        for output in on_both(&["exception", cause]) {
-            let report = text(&output.stderr);
-            assert_eq!((status(&output), text(&output.stdout).as_str()), (Some(2), ""), "{cause}: {report}");
-            let first = report.lines().position(|line| line.starts_with("exception ")).expect("a cause");
-            let cause = report.lines().nth(first).expect("the line that was found");
-            assert!(cause.contains("in goroutine ") && cause.ends_with(&format!(": {name}")), "{report}");
-            assert_eq!(report.lines().next_back(), Some(cause), "{report}");
-            for part in ["[running]", "alike::raise_exception", "src/main.rs:", "(waits) ["] {
-                assert!(report.contains(part), "{part}: {report}");
-            }
-        }
-    }
-}
-
-#[test]
-fn exception_of_an_isolated_g_ends_only_this_g() {
-    let own = ALIKE_CRATE.path().join("alike");
-    let mut host = cargo(&["run", "--quiet", "--", "exception", "invalid"], &own);
-    host.env("GMP_KERNEL_OPTIONS", "panic=isolate");
-    let host = run(host);
-    let mut machine = boot();
-    machine.args(["--smp=2", "--kernel-option", "panic=isolate"]).arg(&own).args(["exception", "invalid"]);
-    for output in [host, finish(machine)] {
-        let report = text(&output.stderr);
-        assert_eq!((status(&output), text(&output.stdout).as_str()), (Some(0), "Err(Panicked(Panic))\n"), "{report}");
-        assert!(
-            report.contains(": invalid opcode (#UD, vector 6)\n") && report.contains(" is dead and the others go on.")
-        );
-    }
-}
-
-#[test]
-fn deadlock_report_shows_the_line_at_which_each_g_waits() {
-    for output in on_both(&["waits"]) {
-        let (printed, report) = (text(&output.stdout), text(&output.stderr));
-        let lines: Vec<&str> = printed.lines().collect();
-        assert_eq!((lines.len(), status(&output)), (3, Some(2)), "{report}");
-        for (waits, line) in ["(receives) [chan receive", "(locks) [sync.Mutex.Lock", "1 [select"].iter().zip(lines) {
-            let mut of_goroutine = report.lines().skip_while(|line| !line.contains(waits)).skip(1);
-            let place = of_goroutine.next().expect("a place");
-            assert!(place.starts_with("  in ") && place.contains(&format!("src/main.rs:{line}")), "{waits}: {report}");
-        }
-    }
-}
-
-#[test]
-fn wait_with_a_spinning_lock_or_preemption_off_is_refused_with_the_same_words() {
-    for (what, message, has_line) in [
-        ("interrupt-mutex", "a G blocks, yields or ends with an `InterruptMutex` held since src/main.rs:", true),
-        // The machine does not always record where preemption was turned off.
-        ("preempt-mutex", "a G blocks, yields or ends with preemption turned off", false),
-        ("guard", "a G blocks, yields or ends with preemption turned off", false),
-        ("itself", " waits for itself: at src/main.rs:", true),
-    ] {
-        for output in on_both(&["held", what]) {
-            let report = text(&output.stderr);
-            assert_eq!(status(&output), Some(2), "{what}: {report}");
-            let line = text(&output.stdout).trim().replace("line ", "") + ":";
-            let place = if has_line { line.as_str() } else { "" };
-            assert!(report.contains(&format!("{message}{place}")), "{what}: {report}");
-        }
-    }
 }
 
 #[test]

@@ -3,11 +3,8 @@
 #![cfg_attr(not(test), no_main)]
 #![deny(unsafe_code)]
 
-use core::arch::asm;
 use core::error::Error;
 use core::fmt;
-use core::hint::black_box;
-use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use kernel::chan::{RecvError, TrySendError};
@@ -24,7 +21,7 @@ use kernel::sync::{InterruptMutex, InterruptMutexGuard, PreemptMutex, PreemptMut
 use kernel::watchdog::{Windows, interrupts, longest_windows};
 use kernel::{args, clock, cpus, exit, fill_random_until, percpu, random, random_until};
 
-kernel::main!(main, stack_size = 1 << 20);
+kernel::main!(main);
 
 fn main(arguments: &[&str]) -> Result<i32, String> {
     match arguments {
@@ -50,39 +47,10 @@ fn main(arguments: &[&str]) -> Result<i32, String> {
             let _ = receiver.recv();
             println!("after");
         }
-        ["large-frame"] => use_frame(&[black_box(7); 900 << 10]),
-        ["huge-frame", "main"] => use_huge_frame(7),
-        ["huge-frame", "function"] => {
-            let _ = Builder::new().name("diver").go(|| use_huge_frame(7)).join();
-        }
-        ["huge-frame", "closure"] => {
-            let _ = go(|| use_frame(&[black_box(7); 1 << 20])).join();
-        }
-        ["recursion"] => {
-            let _ = go(|| recurse(0)).join();
-        }
-        ["exception", cause] => {
-            let _waits = Builder::new().name("waits").go(|| channel::<i32>(0).1.recv());
-            let cause = String::from(*cause);
-            let end = go(move || raise_exception(&cause)).join();
-            println!("{end:?}");
-        }
-        ["waits"] => {
-            static LOCK: Mutex<()> = Mutex::new(());
-            let _held = LOCK.lock();
-            println!("{}", line!() + 1);
-            let _receives = Builder::new().name("receives").go(|| Chan::<i32>::new(0).recv());
-            println!("{}", line!() + 1);
-            let _locks = Builder::new().name("locks").go(|| drop(LOCK.lock()));
-            println!("{}", line!() + 1);
-            select! {}
-        }
-        ["held", what] => wait_with(what),
         ["select-nothing"] => {
             println!("before");
             select! {}
         }
-        ["misuse"] => misuse(),
         ["devices"] => devices(),
         ["readers"] => readers(),
         ["limits"] => limits(),
@@ -91,37 +59,6 @@ fn main(arguments: &[&str]) -> Result<i32, String> {
         other => println!("what is {other:?}?"),
     }
     Ok(0)
-}
-
-fn use_frame(frame: &[u8]) {
-    println!("the frame has {} bytes", black_box(frame).len());
-}
-
-#[inline(never)]
-fn use_huge_frame(n: u8) {
-    use_frame(&[n; 2 << 20]);
-}
-
-fn recurse(depth: u64) -> u64 {
-    let frame = black_box([depth; 16]);
-    if depth == u64::MAX { 0 } else { recurse(depth + 1) + frame[3] }
-}
-
-/// Raises an exception of the processor.
-#[expect(unsafe_code, reason = "safe code raises no exceptions")]
-fn raise_exception(cause: &str) {
-    let null = black_box(ptr::null_mut::<u64>());
-    // SAFETY: these operations violate their conditions on purpose. Each raises an exception, and the tests check its
-    // report.
-    unsafe {
-        match cause {
-            "divide" => asm!("div {0:e}", in(reg) 0, inout("eax") 1 => _, inout("edx") 0 => _),
-            "read" => assert_eq!(null.read_volatile(), 0),
-            "write" => null.wrapping_add(1).write_volatile(1),
-            "not-canonical" => asm!("mov {0}, [{0}]", inout(reg) 1_u64 << 63 => _),
-            _ => asm!("ud2"),
-        }
-    }
 }
 
 /// Uses the library from one G and from several Gs.
@@ -261,26 +198,6 @@ fn surface() {
     assert!(format!("{}", SincePowerOn(Duration::from_millis(1500))).starts_with("1.500 s"));
 }
 
-/// Misuses the library in several ways, each in a G of its own, which must panic. Prints the line number of each misuse
-/// before that misuse.
-fn misuse() {
-    static ONCE: Once = Once::new();
-    static CELL: OnceCell<u8> = OnceCell::new();
-    let misuses: &[(u32, fn())] = &[
-        (line!(), || WaitGroup::new().done()),
-        (line!(), || Semaphore::new(Semaphore::MAX).release(1)),
-        (line!(), || drop(Ticker::new(Duration::ZERO))),
-        (line!(), || drop(Chan::<u8>::new(usize::MAX))),
-        (line!(), || ONCE.call_once(|| ONCE.call_once(|| ()))),
-        (line!(), || assert!(*CELL.get_or_init(|| *CELL.get_or_init(|| 1)) == 1)),
-        (line!(), || scope(|scope| drop(scope.go(|| panic!("of a child"))))),
-    ];
-    for &(line, misuse) in misuses {
-        println!("line {line}");
-        go(misuse).join().expect_err("a misuse");
-    }
-}
-
 /// Many Gs read lines at the same time. Another G counts while all of them wait.
 fn readers() {
     let counts = go(|| (0..1000).inspect(|_| yield_now()).count());
@@ -320,38 +237,6 @@ fn limits() {
     println!("{:?} {line:?}", stdin().read_line_until(&mut line, &request));
     println!("{:?}", fill_random_until(&mut [], &request));
     println!("{}", random_until(Limit::after(Duration::MAX)) != random_until(Limit::after(Duration::MAX)));
-}
-
-/// Makes the mistake that `what` names. With `itself`, the G takes a lock that it already holds. Otherwise, the G waits
-/// or yields while it holds a lock that turns preemption off, or while preemption is off. Before the mistake, the
-/// function prints the number of the line that takes the lock or turns preemption off. With `itself`, this is the line
-/// that takes the lock a second time. (Printing is allowed in these contexts.)
-fn wait_with(what: &str) {
-    static SPINS: InterruptMutex<()> = InterruptMutex::new(());
-    static PINS: PreemptMutex<()> = PreemptMutex::new(());
-    match what {
-        "interrupt-mutex" => {
-            let _held = SPINS.lock();
-            println!("line {}", line!() - 1);
-            sleep(Duration::from_millis(1));
-        }
-        "preempt-mutex" => {
-            let _held = PINS.lock();
-            println!("line {}", line!() - 1);
-            yield_now();
-        }
-        "itself" => {
-            let _held = SPINS.lock();
-            println!("line {}", line!() + 1);
-            drop(SPINS.lock());
-        }
-        _ => {
-            let _off = PreemptGuard::new();
-            go(|| ()).detach();
-            println!("line {}", line!() - 2);
-            let _ = channel::<()>(0).1.recv();
-        }
-    }
 }
 
 /// Reads a line, and then copies the rest of the input to the output.

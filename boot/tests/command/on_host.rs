@@ -87,7 +87,7 @@ fn interrupts_of_parallel_runs_are_separate() {
 
 #[test]
 fn operations_that_may_block_are_refused_where_the_machine_refuses_them() {
-    pass("_is_refused", 45);
+    pass("_is_refused", 46);
 }
 
 #[test]

@@ -167,6 +167,16 @@ mod tests {
         wait_for_interrupt();
     });
 
+    #[test]
+    #[should_panic(expected = "a G waits for itself: at src/main.rs:")]
+    fn lock_that_the_caller_holds_is_refused() {
+        static LOCK: InterruptMutex<()> = InterruptMutex::new(());
+        kernel::run!(|| {
+            let _held = LOCK.lock();
+            drop(LOCK.lock());
+        });
+    }
+
     /// Two Gs interrupt and wait in turn. Only one of them waits at a time.
     fn ping_pong() {
         const ROUNDS: usize = 1000;

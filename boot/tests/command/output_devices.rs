@@ -38,8 +38,7 @@ fn lines_after_flood(printed: &str) -> Vec<&str> {
 #[test]
 fn reader_that_pauses_gets_every_line() {
     for options in [
-        &["--smp=4"][..],
-        &["--smp=8"],
+        &["--smp=8"][..],
         &["--smp=4", "--kernel-option=console=serial"],
         &["--smp=4", "--kernel-option=console=polled"],
     ] {

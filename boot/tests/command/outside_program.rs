@@ -9,7 +9,6 @@ use core::hint;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
-use kernel::console::write;
 use kernel::disk::disks;
 use kernel::gmp_sched::goroutine::WaitReason;
 use kernel::internals::{mute_console, uses_virtio};
@@ -45,7 +44,6 @@ fn main(arguments: &[&str]) -> i32 {
             println!("out {number}");
             eprintln!("err {number}");
         }),
-        ["bytes"] => (0..100).for_each(|_| assert!(write(&Vec::from_iter(0..=u8::MAX)))),
         ["deadlock"] => deadlock(),
         ["traced"] => traced(),
         ["contended"] => contended(),
@@ -91,7 +89,6 @@ fn main(arguments: &[&str]) -> i32 {
         }
         ["print-and-exit"] => print_until_blocked(),
         ["prompt"] => prompt(),
-        ["times"] => times(),
         ["inspected"] => inspected(),
         ["stacks"] => stacks(),
         _ => println!("hello from outside"),
@@ -205,24 +202,6 @@ fn prompt() {
     let mut name = String::new();
     stdin().read_line(&mut name).expect("input");
     print!("hello, {name}");
-}
-
-/// Prints the times at which many Gs wake after short sleeps. Several Gs wake at about the same time. The times are the
-/// same in each run only if QEMU counts instructions. Some sleeps are shorter than the time for which an idle CPU
-/// polls, and others are longer.
-fn times() {
-    for round in 0..60u64 {
-        let unit = [1, 1, 1, 1, 100, 1000][(round % 6) as usize];
-        let sleeper = |number: u64| {
-            go(move || {
-                sleep(Duration::from_micros((number * 37 % 101 + round % 7) * unit));
-                kernel::clock::now()
-            })
-        };
-        let sleepers: Vec<_> = (0..20).map(sleeper).collect();
-        let times: Vec<_> = sleepers.into_iter().map(|sleeper| sleeper.join().expect("it does not panic")).collect();
-        println!("{times:?}, {}", kernel::random());
-    }
 }
 
 /// Calls `debugger_stops_here`, at which the test has a breakpoint. At that time one G sleeps, and another G has not

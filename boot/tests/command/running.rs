@@ -69,15 +69,6 @@ fn flags_for_the_host_do_not_reach_the_machine() {
     assert_eq!(status(&output), Some(0), "{}", text(&output.stderr));
 }
 
-#[test]
-fn unoptimised_program_boots() {
-    let mut command = boot();
-    command.arg("--debug").arg(OUTSIDE.directory.path()).arg("panic");
-    let output = finish(command);
-    assert_eq!(status(&output), Some(2), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("outside::main"), "{}", text(&output.stderr));
-}
-
 /// The ELF file has the names and lines for reports.
 #[test]
 fn program_whose_profiles_strip_it_reports_names_and_lines() {
@@ -126,39 +117,9 @@ fn cpu_that_waits_for_its_own_lock_panics() {
 }
 
 #[test]
-fn exit_status_is_the_programs() {
-    for asked in ["0", "7", "100"] {
-        let output = finish(boot_outside(&["--smp=1"], &["status", asked]));
-        assert_eq!(status(&output).map(|given| given.to_string()).as_deref(), Some(asked));
-        assert_eq!(text(&output.stderr), "", "{asked}");
-    }
-}
-
-#[test]
-fn exit_status_that_a_program_may_not_have_is_said_and_replaced() {
-    for asked in ["101", "256", "-1"] {
-        let output = finish(boot_outside(&["--smp=1"], &["status", asked]));
-        assert_eq!(status(&output), Some(100), "{asked}");
-        let said = format!("exit status {asked} is not in 0 to 100: the program ends with 100\n");
-        assert_eq!(text(&output.stderr), said);
-    }
-}
-
-#[test]
 fn arguments_are_passed_unchanged() {
     let output = finish(boot_outside(&["--smp=1"], &["arguments", "--smp", "3", "", "two words", "--", r#"a\"b"#]));
     assert_eq!(text(&output.stdout), r#"["--smp", "3", "", "two words", "--", "a\\\"b"]"#.to_owned() + "\n");
-}
-
-#[test]
-fn panic_shows_function_and_line_of_the_users_crate() {
-    let output = finish(boot_outside(&[], &["panic"]));
-    assert_eq!(status(&output), Some(2));
-    let printed = text(&output.stderr);
-    assert!(printed.contains("it was meant to panic"), "{printed}");
-    let panics = |line: &str| line.contains(r#"["panic"] => panic!("#);
-    let line = include_str!("outside_program.rs").lines().position(panics).expect("a panic") + 1;
-    assert!(printed.contains(&format!("src/main.rs:{line})")), "{printed}");
 }
 
 #[test]
@@ -271,35 +232,6 @@ fn output_and_errors_in_one_file_keep_their_order() {
 }
 
 #[test]
-fn every_byte_that_the_program_writes_reaches_standard_output() {
-    let output = finish(boot_outside(&["--smp=1"], &["bytes"]));
-    let all: Vec<u8> = (0..100).flat_map(|_| 0..=u8::MAX).collect();
-    assert_eq!(output.stdout, all);
-    assert_eq!((status(&output), text(&output.stderr).as_str()), (Some(0), ""));
-}
-
-#[test]
-fn standard_input_reaches_the_program() {
-    let _machine = only_machine();
-    let many = "a line of some length\n".repeat(5000);
-    for (input, printed) in [
-        ("", "0 lines, 0 bytes\n"),
-        ("one\ntwo\n", "[one]\n[two]\n2 lines, 8 bytes\n"),
-        ("one\ntwo", "[one]\n[two]\n2 lines, 7 bytes\n"),
-        (
-            many.as_str(),
-            "[a line of some length]\n[a line of some length]\n[a line of some length]\n5000 lines, 110000 bytes\n",
-        ),
-    ] {
-        let mut child = Running::start(with_input(boot_outside(&[], &["echo"])));
-        child.take_input().write_all(input.as_bytes()).expect("taken");
-        let output = child.finish();
-        assert_eq!(text(&output.stdout), printed);
-        assert_eq!(status(&output), Some(0));
-    }
-}
-
-#[test]
 fn prompt_is_shown_before_it_is_answered() {
     let _machine = only_machine();
     let mut child = Running::start(with_input(boot_outside(&[], &["prompt"])));
@@ -337,20 +269,6 @@ fn closed_standard_output_ends_boot_silently() {
     let output = child.finish();
     assert_eq!(status(&output), Some(141));
     assert_eq!(text(&output.stderr), "");
-}
-
-#[test]
-fn counted_instructions_make_runs_equal() {
-    for cpus in ["--smp=1", "--smp=4", "--smp=8"] {
-        let run = || {
-            let output = finish(boot_outside(&["--icount", cpus], &["times"]));
-            assert_eq!(status(&output), Some(0), "{}", text(&output.stdout));
-            text(&output.stdout)
-        };
-        let first = run();
-        assert_eq!(first.lines().count(), 60);
-        assert_eq!(first, run(), "{cpus}");
-    }
 }
 
 /// The output of the tour contains times, counters and a timeline. So two outputs are equal only if the two runs did

@@ -9,9 +9,8 @@ use gmp_sched::chan::{
     RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError, try_channel,
 };
 use gmp_sched::platform::OutOfResources;
-use gmp_sched::time::Instant;
 
-use super::platform::{Chan, Receiver, Sender, channel, go, yield_now};
+use super::platform::{Receiver, Sender, channel, go, yield_now};
 
 /// Yields ten times, so that all other Gs run until they wait. With one P, a single yield would be enough.
 fn yield_until_others_wait() {
@@ -33,22 +32,6 @@ fn sender_and_receiver_wait_for_each_other() {
     assert_eq!(receiver.recv(), Err(RecvError));
 }
 shared_test!(sender_and_receiver_wait_for_each_other);
-
-fn buffer_holds_its_capacity() {
-    let (sender, receiver) = channel(3);
-    for round in 0..10 {
-        for n in 0..3 {
-            assert_eq!((sender.len(), sender.capacity()), (n, 3));
-            sender.send(round * 3 + n).unwrap();
-        }
-        assert_eq!(sender.try_send(99), Err(TrySendError::Full(99)));
-        for n in 0..3 {
-            assert_eq!(receiver.try_recv(), Ok(round * 3 + n));
-        }
-        assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
-    }
-}
-shared_test!(buffer_holds_its_capacity);
 
 fn closed_channel_drains_before_reporting_closed() {
     let (sender, receiver) = channel(2);
@@ -105,61 +88,6 @@ fn send_without_receivers_returns_the_value() {
     assert_eq!(sender.send(9), Err(SendError(9)));
 }
 shared_test!(send_without_receivers_returns_the_value);
-
-fn deadline_ends_send_and_receive() {
-    let (sender, receiver) = channel(0);
-    let short = Duration::from_micros(300);
-    assert_eq!(receiver.recv_timeout(short), Err(RecvTimeoutError::Timeout));
-    assert_eq!(sender.send_timeout(1, short), Err(SendTimeoutError::Timeout(1)));
-    assert_eq!(receiver.recv_until(Instant::from_nanos(0)), Err(RecvTimeoutError::Timeout));
-    // No waiter is left in the queues.
-    assert_eq!((sender.try_send(2), receiver.try_recv()), (Err(TrySendError::Full(2)), Err(TryRecvError::Empty)));
-    let receiving = go(move || receiver.recv_until(Instant::NEVER));
-    sender.send(3).unwrap();
-    assert_eq!(receiving.join().unwrap(), Ok(3));
-}
-shared_test!(deadline_ends_send_and_receive);
-
-/// Deadlines pass at about the time when the opposite operation arrives. Each value goes to one receiver or returns to
-/// its sender.
-fn concurrent_deadline_and_partner_lose_no_value() {
-    const EACH: u64 = 200;
-    for capacity in [0, 1] {
-        let (sender, receiver) = channel(capacity);
-        let sending: Vec<_> = (0..4u64)
-            .map(|number| {
-                let sender = sender.clone();
-                go(move || {
-                    let send =
-                        |n: &u64| sender.send_timeout(1u64, Duration::from_micros((n * 7 + number) % 40)).is_ok();
-                    (0..EACH).filter(send).count() as u64
-                })
-            })
-            .collect();
-        drop(sender);
-        let receiving: Vec<_> = (0..4u64)
-            .map(|number| {
-                let receiver = receiver.clone();
-                go(move || {
-                    let mut sum = 0;
-                    for n in 0.. {
-                        match receiver.recv_timeout(Duration::from_micros((n * 5 + number) % 40)) {
-                            Ok(value) => sum += value,
-                            Err(RecvTimeoutError::Timeout) => yield_now(),
-                            Err(RecvTimeoutError::Closed) => break,
-                            Err(RecvTimeoutError::Canceled) => unreachable!("the limit has no context"),
-                        }
-                    }
-                    sum
-                })
-            })
-            .collect();
-        let sent: u64 = sending.into_iter().map(|handle| handle.join().unwrap()).sum();
-        let received: u64 = receiving.into_iter().map(|handle| handle.join().unwrap()).sum();
-        assert_eq!(sent, received);
-    }
-}
-shared_test!(concurrent_deadline_and_partner_lose_no_value);
 
 /// A value that is counted in `alive` from its creation to its drop.
 struct Counted(Arc<AtomicUsize>);
@@ -297,31 +225,6 @@ fn every_value_of_many_senders_arrives_once_in_order() {
     }
 }
 shared_test!(every_value_of_many_senders_arrives_once_in_order);
-
-/// The channel is closed while other Gs send and receive. Every value whose send has succeeded is received.
-fn close_loses_no_sent_value() {
-    for round in 0..60 {
-        let chan = Chan::new(round % 3);
-        let sending: Vec<_> = (0..3)
-            .map(|_| {
-                let chan = chan.clone();
-                go(move || (0..100).take_while(|&n: &u32| chan.send(n).is_ok()).count())
-            })
-            .collect();
-        let receiving: Vec<_> = (0..3)
-            .map(|_| {
-                let chan = chan.clone();
-                go(move || core::iter::from_fn(|| chan.recv().ok()).count())
-            })
-            .collect();
-        (0..round).for_each(|_| yield_now());
-        chan.close();
-        let sent: usize = sending.into_iter().map(|handle| handle.join().unwrap()).sum();
-        let received: usize = receiving.into_iter().map(|handle| handle.join().unwrap()).sum();
-        assert_eq!(sent, received);
-    }
-}
-shared_test!(close_loses_no_sent_value);
 
 /// Closing a nil channel panics in Go. Here the call returns `false`, and a G that waits for the channel continues to
 /// wait.

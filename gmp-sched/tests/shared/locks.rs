@@ -2,7 +2,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 
 use gmp_sched::sync::lock_api::{MappedMutexGuard, MutexGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
@@ -27,26 +27,6 @@ fn start_in_order<T: Send + 'static>(
         .collect()
 }
 
-fn mutex_excludes_concurrent_increments() {
-    let count = Arc::new(Mutex::new(0u32));
-    let handles = start_in_order(8, {
-        let count = count.clone();
-        move |number| {
-            for n in 0..500 {
-                let mut guard = count.lock();
-                let seen = *guard;
-                if (n + number) % 100 == 0 {
-                    yield_now();
-                }
-                *guard = seen + 1;
-            }
-        }
-    });
-    join_all(handles);
-    assert_eq!(*count.lock(), 8 * 500);
-}
-shared_test!(mutex_excludes_concurrent_increments);
-
 fn try_lock_does_not_wait() {
     let mutex = Mutex::new(1);
     let held = mutex.lock();
@@ -59,23 +39,6 @@ fn try_lock_does_not_wait() {
     assert_eq!(mutex.into_inner(), 3);
 }
 shared_test!(try_lock_does_not_wait);
-
-fn deadline_ends_the_wait_for_a_mutex() {
-    let mutex = Arc::new(Mutex::new(()));
-    let held = mutex.lock();
-    let waiting = start_in_order(4, {
-        let mutex = mutex.clone();
-        move |number| mutex.try_lock_for(Duration::from_millis(5 + u64::from(number))).is_some()
-    });
-    assert_eq!(join_all(waiting), [false; 4]);
-    let patient = start_in_order(2, {
-        let mutex = mutex.clone();
-        move |_| mutex.try_lock_for(Duration::from_secs(3600)).is_some()
-    });
-    drop(held);
-    assert_eq!(join_all(patient), [true; 2]);
-}
-shared_test!(deadline_ends_the_wait_for_a_mutex);
 
 /// Deadlines pass while the mutex is being unlocked. The mutex neither stays locked forever nor gets two holders.
 fn mutex_survives_deadlines_during_unlock() {
@@ -103,31 +66,6 @@ fn mutex_survives_deadlines_during_unlock() {
     assert_eq!(*mutex.0.try_lock().unwrap(), got);
 }
 shared_test!(mutex_survives_deadlines_during_unlock);
-
-/// One G locks and unlocks the mutex in a loop. Nevertheless, when a waiter has waited for a long time, this G hands
-/// the mutex over to the waiter.
-fn greedy_holder_hands_over_to_a_starving_waiter() {
-    let (mutex, stop) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
-    let greedy = {
-        let (mutex, stop) = (mutex.clone(), stop.clone());
-        go(move || {
-            while !stop.load(Ordering::Relaxed) {
-                let _held = mutex.lock();
-                // The G sleeps while it holds the mutex, so that the other Gs run and begin to wait for the mutex.
-                sleep(Duration::from_micros(200));
-            }
-        })
-    };
-    yield_now();
-    let handles = start_in_order(4, {
-        let mutex = mutex.clone();
-        move |_| (0..5).for_each(|_| drop(mutex.lock()))
-    });
-    join_all(handles);
-    stop.store(true, Ordering::Relaxed);
-    greedy.join().unwrap();
-}
-shared_test!(greedy_holder_hands_over_to_a_starving_waiter);
 
 fn mutex_guards_can_be_sent_and_mapped() {
     let mutex = Arc::new(Mutex::new((1, 2)));
@@ -277,41 +215,3 @@ fn condvar_wakes_the_next_of_four() {
     assert_eq!(*turns.0.lock(), 200);
 }
 shared_test!(condvar_wakes_the_next_of_four);
-
-/// A bounded buffer made of a mutex and two condition variables. The sum of the removed items equals the sum of the
-/// added items.
-fn bounded_buffer_loses_no_value() {
-    struct Buffer {
-        items: Mutex<Vec<u32>>,
-        not_empty: Condvar,
-        not_full: Condvar,
-        sum: AtomicU32,
-    }
-    let buffer = Arc::new(Buffer {
-        items: Mutex::new(Vec::new()),
-        not_empty: Condvar::new(),
-        not_full: Condvar::new(),
-        sum: AtomicU32::new(0),
-    });
-    let handles = start_in_order(6, {
-        let buffer = buffer.clone();
-        move |number| {
-            for n in 0..100 {
-                let mut items = buffer.items.lock();
-                if number % 2 == 0 {
-                    buffer.not_full.wait_while(&mut items, |items| items.len() == 3);
-                    items.push(n);
-                    buffer.not_empty.notify_one();
-                } else {
-                    buffer.not_empty.wait_while(&mut items, |items| items.is_empty());
-                    buffer.sum.fetch_add(items.remove(0), Ordering::Relaxed);
-                    buffer.not_full.notify_one();
-                }
-            }
-        }
-    });
-    join_all(handles);
-    assert_eq!(buffer.sum.load(Ordering::Relaxed), 3 * (0..100).sum::<u32>());
-    assert!(buffer.items.lock().is_empty());
-}
-shared_test!(bounded_buffer_loses_no_value);

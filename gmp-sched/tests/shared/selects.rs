@@ -3,16 +3,15 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 
-use gmp_sched::cancel::ContextError;
 use gmp_sched::chan::{RecvError, SendError};
 use gmp_sched::select;
 use gmp_sched::select::{Select, recv, send};
 use gmp_sched::time::Instant;
 
-use super::platform::{Chan, Context, Receiver, Sender, ThisPlatform, channel, go, now, yield_now};
+use super::platform::{Chan, Context, Receiver, ThisPlatform, channel, go, now, yield_now};
 
 fn ready_cases_are_chosen_with_equal_probability() {
     const ROUNDS: usize = 4000;
@@ -83,39 +82,6 @@ fn default_is_taken_only_if_no_case_is_ready() {
 }
 shared_test!(default_is_taken_only_if_no_case_is_ready);
 
-/// A token moves between two channels. Whenever the select looks for it, at least one of the channels contains a token,
-/// so `default` must never be taken.
-fn default_is_not_taken_while_one_of_two_channels_is_ready() {
-    let chans = [Chan::new(2), Chan::new(2)];
-    let stop = Arc::new(AtomicBool::new(false));
-    chans[0].send(()).unwrap();
-    let mover = {
-        let (chans, stop) = (chans.clone(), stop.clone());
-        go(move || {
-            while !stop.load(Ordering::Relaxed) {
-                for (from, to) in [(0, 1), (1, 0)] {
-                    // The token is sent to the other channel before it is received from this one.
-                    chans[to].send(()).unwrap();
-                    chans[from].recv().unwrap();
-                    yield_now();
-                }
-            }
-        })
-    };
-    for _ in 0..3000 {
-        let found = select! {
-            recv(chans[0].receiver()) => 0,
-            recv(chans[1].receiver()) => 1,
-            default => panic!("a token was missed"),
-        };
-        chans[found].send(()).unwrap();
-        yield_now();
-    }
-    stop.store(true, Ordering::Relaxed);
-    mover.join().unwrap();
-}
-shared_test!(default_is_not_taken_while_one_of_two_channels_is_ready);
-
 fn select_never_exchanges_a_value_with_itself() {
     let chan = Chan::new(0);
     for _ in 0..20 {
@@ -143,26 +109,6 @@ fn select_never_exchanges_a_value_with_itself() {
     assert!((here, there) == (0, 3) || (here, there) == (2, 0), "{here} {there}");
 }
 shared_test!(select_never_exchanges_a_value_with_itself);
-
-fn channel_in_several_cases_is_selected_once() {
-    let (sender, receiver) = channel(0);
-    let sending = go(move || (0..30).for_each(|n| sender.send(n).unwrap()));
-    for n in 0..30 {
-        let value = select! {
-            recv(receiver) -> value => value,
-            recv(receiver) -> value => value,
-            recv(&receiver) -> value => value,
-        };
-        assert_eq!(value, Ok(n));
-    }
-    sending.join().unwrap();
-    let closed = select! {
-        recv(receiver) -> value => value,
-        recv(receiver) -> value => value,
-    };
-    assert_eq!(closed, Err(RecvError));
-}
-shared_test!(channel_in_several_cases_is_selected_once);
 
 fn unsent_value_stays_in_its_case() {
     let (sender, receiver) = channel(0);
@@ -216,28 +162,6 @@ fn close_ends_selects() {
     }
 }
 shared_test!(close_ends_selects);
-
-fn deadline_ends_selects() {
-    let (sender, receiver) = (Sender::never(), Receiver::<u8>::never());
-    assert_eq!(
-        Select::new(&mut [recv(&receiver).case()]).wait_until(Instant::from_nanos(1)),
-        Err(ContextError::DeadlineExceeded)
-    );
-    let timed_out = select! {
-        recv(receiver) => false,
-        send(sender, 1) => false,
-        timeout(Duration::from_millis(1)) => true,
-    };
-    assert!(timed_out);
-    let (sender, receiver) = channel(0);
-    go(move || sender.send(4).unwrap()).detach();
-    let value = select! {
-        recv(receiver) -> value => value,
-        until(Instant::NEVER) => Err(RecvError),
-    };
-    assert_eq!(value, Ok(4));
-}
-shared_test!(deadline_ends_selects);
 
 /// A limit that is over when the select begins is chosen as often as each of the ready cases. The selects have three
 /// ready cases. The last select has more cases than a word has bits.
@@ -434,45 +358,6 @@ fn send_from_leaves_the_value_until_it_is_sent() {
     drop(refused);
 }
 shared_test!(send_from_leaves_the_value_until_it_is_sent);
-
-/// Three Gs, each of which stores at most one value, forward values by selects that often cannot send at once. No value
-/// is lost or duplicated.
-fn send_from_forwards_every_value_once() {
-    const COUNT: usize = 400;
-    for capacity in [0, 1] {
-        let (first, mut input) = channel::<usize>(capacity);
-        for stage in 0..3u64 {
-            let (output, next) = channel(capacity);
-            let from = core::mem::replace(&mut input, next);
-            go(move || {
-                let mut held = None;
-                let mut never = Receiver::never();
-                let mut from = from;
-                for n in 0.. {
-                    select! {
-                        send_from(output, held) -> sent => {
-                            sent.unwrap();
-                            // The value has been sent, so this G can receive the next one.
-                            core::mem::swap(&mut from, &mut never);
-                        }
-                        recv(from) -> value => match value {
-                            Ok(value) => {
-                                assert!(held.replace(value).is_none());
-                                core::mem::swap(&mut from, &mut never);
-                            }
-                            Err(RecvError) => break,
-                        },
-                        timeout(Duration::from_micros((n * 3 + stage) % 30)) => yield_now(),
-                    }
-                }
-            })
-            .detach();
-        }
-        go(move || (0..COUNT).for_each(|n| first.send(n).unwrap())).detach();
-        assert!(input.iter().eq(0..COUNT));
-    }
-}
-shared_test!(send_from_forwards_every_value_once);
 
 /// The select has more cases than a word has bits. The cases are also so many that the Shell sort of the locks uses its
 /// larger gaps.

@@ -3,7 +3,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 
 use gmp_sched::select;
@@ -11,8 +11,7 @@ use gmp_sched::select::{Select, recv};
 use gmp_sched::time::Instant;
 
 use super::platform::{
-    AfterFunc, Context, Limit, Receiver, Ticker, Timer, after, after_func, channel, go, now, sleep, sleep_until,
-    yield_now,
+    Context, Limit, Receiver, Ticker, Timer, after, after_func, channel, go, now, sleep, sleep_until, yield_now,
 };
 
 fn milliseconds(number: u64) -> Duration {
@@ -37,67 +36,6 @@ fn sleep_never_returns_early() {
     assert!(sleepers.into_iter().all(|sleeper| sleeper.join().unwrap()));
 }
 shared_test!(sleep_never_returns_early);
-
-fn timer_fires_once_per_setting() {
-    let start = now();
-    let timer = Timer::new(milliseconds(2));
-    let tick = timer.wait();
-    assert!(tick - start >= milliseconds(2) && tick <= now());
-    assert!(timer.try_wait().is_none());
-    assert!(!timer.reset(milliseconds(1)), "had fired, and that was taken");
-    timer.wait();
-    assert!(timer.wait_until(Limit::after(milliseconds(3))).is_err());
-}
-shared_test!(timer_fires_once_per_setting);
-
-fn stop_and_reset_drop_a_pending_tick() {
-    let timer = Timer::new(Duration::ZERO);
-    sleep(milliseconds(2));
-    // Whether or not the timer has fired by now, it has no tick after `stop`.
-    assert!(timer.stop());
-    assert!(timer.try_wait().is_none() && !timer.stop());
-    timer.reset(Duration::ZERO);
-    sleep(milliseconds(2));
-    assert!(timer.reset(FOREVER));
-    assert!(timer.try_wait().is_none());
-    assert!(timer.wait_until(Limit::after(milliseconds(2))).is_err());
-    assert!(timer.stop());
-}
-shared_test!(stop_and_reset_drop_a_pending_tick);
-
-fn each_tick_wakes_one_waiter() {
-    let ticker = Arc::new(Ticker::new(milliseconds(1)));
-    let waiting: Vec<_> = (0..6)
-        .map(|_| {
-            let ticker = ticker.clone();
-            go(move || ticker.wait())
-        })
-        .collect();
-    let mut ticks: Vec<_> = waiting.into_iter().map(|waiting| waiting.join().unwrap()).collect();
-    ticks.sort();
-    ticks.dedup();
-    assert_eq!(ticks.len(), 6, "a tick was received twice");
-    ticker.stop();
-    assert!(ticker.wait_until(Limit::after(milliseconds(3))).is_err());
-}
-shared_test!(each_tick_wakes_one_waiter);
-
-fn ticker_drops_late_ticks_and_keeps_its_phase() {
-    let interval = milliseconds(2);
-    let start = now();
-    let ticker = Ticker::new(interval);
-    for count in 1..=3 {
-        assert!(ticker.wait() - start >= interval * count);
-    }
-    sleep(interval * 6);
-    // Only one tick is kept, however many were missed.
-    ticker.wait();
-    let next = ticker.wait();
-    assert!(next - start >= interval * 9);
-    ticker.reset(FOREVER);
-    assert!(ticker.try_wait().is_none());
-}
-shared_test!(ticker_drops_late_ticks_and_keeps_its_phase);
 
 /// A ticker for which nobody waits is not armed. What it would have sent is computed when it is read: the first tick
 /// that was missed, and after it only ticks that are not yet due, at multiples of the interval.
@@ -180,32 +118,6 @@ fn set_timer_ends_the_wait_of_a_g_that_waits_for_a_stopped_timer() {
 }
 shared_test!(set_timer_ends_the_wait_of_a_g_that_waits_for_a_stopped_timer);
 
-fn after_func_runs_unless_stopped() {
-    let ran = Arc::new(AtomicUsize::new(0));
-    let run = |after: Duration| {
-        let ran = ran.clone();
-        let start = now();
-        after_func(after, move || {
-            assert!(now() - start >= after);
-            ran.fetch_add(1, Ordering::Relaxed);
-        })
-    };
-    let soon: Vec<AfterFunc> = (0..5).map(|number| run(milliseconds(number))).collect();
-    let never = run(FOREVER);
-    while ran.load(Ordering::Relaxed) < 5 {
-        sleep(milliseconds(1));
-    }
-    assert!(soon.iter().all(|function| !function.stop()));
-    assert!(never.stop() && !never.stop() && !never.reset(Duration::ZERO));
-    let moved = Arc::new(AtomicBool::new(false));
-    let runs = moved.clone();
-    assert!(after_func(FOREVER, move || runs.store(true, Ordering::Relaxed)).reset(Duration::ZERO));
-    while !moved.load(Ordering::Relaxed) {
-        yield_now();
-    }
-}
-shared_test!(after_func_runs_unless_stopped);
-
 /// The function runs in an ordinary G, so it may allocate and block.
 fn after_func_may_block_and_allocate() {
     let done = Arc::new(AtomicBool::new(false));
@@ -221,18 +133,6 @@ fn after_func_may_block_and_allocate() {
     }
 }
 shared_test!(after_func_may_block_and_allocate);
-
-fn limit_ends_by_the_first_of_deadline_and_context() {
-    let timer = Timer::new(FOREVER);
-    let start = now();
-    let limit = Limit::after(FOREVER).and(start + milliseconds(2));
-    // The limit should not have passed yet. It can have passed only if two milliseconds have passed since `start`, for
-    // example because the host did not run this program in the meantime.
-    assert!(limit.err().is_none() || now() - start >= milliseconds(2));
-    assert!(timer.wait_until(limit).is_err());
-    assert!(now() - start >= milliseconds(2) && limit.err().is_some());
-}
-shared_test!(limit_ends_by_the_first_of_deadline_and_context);
 
 /// One select waits for a channel, a timer, a ticker and a context, as is usual in Go. It takes what is ready first.
 fn select_waits_for_timers_tickers_and_contexts() {

@@ -54,42 +54,6 @@ fn raised_signal_does_not_wait_for_a_sleeper() {
     });
 }
 
-#[test]
-fn wait_for_a_signal_ends_once_by_raise_or_deadline() {
-    explore(|seed| {
-        let waiters: Vec<_> = (0..4)
-            .map(|number| {
-                sim::go(move || {
-                    let mut random = Random::new(seed * 7 + number);
-                    let device = signal::<Sim>();
-                    let mut outstanding = 0;
-                    for _ in 0..10 {
-                        // Only one raise is outstanding at a time, so that the test knows which raise ended a wait.
-                        if outstanding == 0 {
-                            sim::start_device(device, Duration::from_nanos(random.below(3_000)));
-                            outstanding = 1;
-                        }
-                        let deadline = Sim::now() + Duration::from_nanos(random.below(3_000));
-                        if device.wait_until(deadline) {
-                            outstanding -= 1;
-                        } else {
-                            assert!(Sim::now() >= deadline, "a wait ended before its deadline");
-                        }
-                    }
-                    if outstanding == 1 {
-                        device.wait();
-                    }
-                    let soon = Sim::now() + Duration::from_micros(5);
-                    assert!(!device.wait_until(soon), "one raise counted twice");
-                })
-            })
-            .collect();
-        for waiter in waiters {
-            waiter.join().unwrap();
-        }
-    });
-}
-
 /// The wait is ended by the raise, by a cancellation in another G, or by a deadline. The waiter drops its context right
 /// after the wait.
 #[test]

@@ -15,6 +15,7 @@ mod explore;
 #[path = "../extent/mod.rs"]
 mod extent;
 mod hogs;
+mod locked;
 mod policies;
 mod preemption;
 mod scheduling;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use gmp_sched::JoinError;
 use gmp_sched::exit::abandon;
 use gmp_sched::goroutine::WaitReason;
-use gmp_sched::park::{park, ready};
+use gmp_sched::park::park;
 use gmp_sched::platform::Pinned;
 use gmp_sched::sim::{self, Config, Sim};
 
@@ -150,91 +150,6 @@ fn world_is_stopped_and_resized_under_load() {
     });
 }
 
-/// Four Gs pass a baton around. Three of them are locked, so most passes of the baton switch to another M. A locked G
-/// never changes its M.
-#[test]
-fn locked_gs_pass_batons_between_ms() {
-    explore_with(8, |seed| {
-        const PLACES: usize = 4;
-        let ring: Arc<Vec<Baton>> = Arc::new((0..PLACES).map(|_| Baton::default()).collect());
-        let runners: Vec<_> = (0..PLACES)
-            .map(|place| {
-                let ring = ring.clone();
-                sim::go(move || {
-                    let mut random = Random::new(seed + place as u64);
-                    let locked = (place != 1).then(|| sim::lock_thread());
-                    let machine = sim::machine();
-                    for _ in 0..6 {
-                        ring[place].take();
-                        match random.below(6) {
-                            0 => sim::work(Duration::from_micros(random.below(50))),
-                            1 => sim::sleep(Duration::from_micros(random.below(50))),
-                            2 => sim::block(Duration::from_micros(random.below(50))),
-                            3 => sim::yield_now(),
-                            4 => sim::syscall(Duration::from_micros(random.below(50))),
-                            _ => {}
-                        }
-                        assert!(locked.is_none() || sim::machine() == machine, "a locked G changed its M");
-                        ring[(place + 1) % PLACES].give();
-                    }
-                })
-            })
-            .collect();
-        ring[0].give();
-        runners.into_iter().for_each(|runner| runner.join().unwrap());
-    });
-}
-
-/// When an M is assigned a P to run its locked G, its CPU begins to take the timer interrupts of that P. So a locked G
-/// that computes does not delay timers.
-#[test]
-fn computing_locked_g_does_not_delay_timers() {
-    for seed in 0..300 {
-        let config = Config { cpus: 1, processors: 1, seed, ..Config::default() };
-        let run = sim::run(config, move || {
-            let hog = sim::go(|| {
-                let _locked = sim::lock_thread();
-                for _ in 0..6 {
-                    // Other Gs run first, so the M releases its P and is assigned a P again.
-                    sim::yield_now();
-                    sim::work(Duration::from_millis(9));
-                }
-            });
-            for round in 0..6 {
-                let nap = Duration::from_micros(200 + (seed * 37 + round * 101) % 3000);
-                let before = sim::elapsed();
-                sim::sleep(nap);
-                let late = sim::elapsed() - before - nap;
-                assert!(late < Duration::from_millis(2), "woke {late:?} late");
-                sim::go(|| ()).detach();
-            }
-            hog.join().unwrap();
-        });
-        run.unwrap();
-    }
-}
-
-/// All Gs wait, including locked ones. The Ms of waiting locked Gs count as idle, so the deadlock is detected.
-#[test]
-fn deadlock_of_locked_gs_is_detected() {
-    for seed in 0..200 {
-        let config = Config { cpus: 2, processors: 2, seed, ..Config::default() };
-        let failure = sim::run(config, || {
-            let waiting: Vec<_> = (0..3)
-                .map(|_| {
-                    sim::go(|| {
-                        let _locked = sim::lock_thread();
-                        park::<Sim>(WaitReason::Parked, |_, _| true);
-                    })
-                })
-                .collect();
-            waiting.into_iter().for_each(|handle| handle.join().unwrap());
-        });
-        let message = failure.unwrap_err().message;
-        assert!(message.contains("all goroutines are asleep - deadlock!"), "seed {seed}: {message}");
-    }
-}
-
 /// When the world is to stop, Gs that never call the scheduler are preempted before their slices end.
 #[test]
 fn hogs_do_not_keep_the_world_from_stopping() {
@@ -299,66 +214,6 @@ fn computing_gs_keep_their_cpus_when_the_world_starts() {
     assert!(moved * 4 <= of, "{moved} of {of} continued elsewhere");
 }
 
-/// A binary semaphore for one waiter, built from park and ready.
-#[derive(Default)]
-struct Baton {
-    /// 1 if the semaphore can be taken, 0 if it is taken and no G waits, otherwise the address of the waiting G.
-    state: AtomicU64,
-}
-
-impl Baton {
-    fn take(&self) {
-        while self.state.compare_exchange(1, 0, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            park::<Sim>(WaitReason::Parked, |_, me| {
-                let me = std::ptr::from_ref(me).expose_provenance() as u64;
-                self.state.compare_exchange(0, me, Ordering::Release, Ordering::Relaxed).is_ok()
-            });
-        }
-    }
-
-    fn give(&self) {
-        let waiter = self.state.swap(1, Ordering::AcqRel);
-        if waiter > 1 {
-            // SAFETY: a value above 1 is the address of a G, which the commit of its park in `take` has stored. Gs are
-            // never freed.
-            let waiter = unsafe { &*std::ptr::with_exposed_provenance(waiter as usize) };
-            // SAFETY: the commit of the G's park has stored the address, and uses nothing of the G afterwards. The swap
-            // has removed the address, so no other caller readies the G.
-            unsafe { ready::<Sim>(waiter) };
-        }
-    }
-}
-
-#[test]
-fn batons_in_a_ring_are_never_lost() {
-    explore(|seed| {
-        const PLACES: usize = 5;
-        const ROUNDS: usize = 6;
-        let ring: Arc<Vec<Baton>> = Arc::new((0..PLACES).map(|_| Baton::default()).collect());
-        let runners: Vec<_> = (0..PLACES)
-            .map(|place| {
-                let ring = ring.clone();
-                sim::go(move || {
-                    let mut random = Random::new(seed + place as u64);
-                    for _ in 0..ROUNDS {
-                        ring[place].take();
-                        match random.below(6) {
-                            0 => sim::work(Duration::from_micros(random.below(50))),
-                            1 => sim::sleep(Duration::from_micros(random.below(50))),
-                            2 => sim::block(Duration::from_micros(random.below(50))),
-                            3 => sim::yield_now(),
-                            _ => {}
-                        }
-                        ring[(place + 1) % PLACES].give();
-                    }
-                })
-            })
-            .collect();
-        ring[0].give();
-        runners.into_iter().for_each(|runner| runner.join().unwrap());
-    });
-}
-
 #[test]
 fn same_seed_repeats_the_run() {
     let run = || {
@@ -375,13 +230,6 @@ fn same_seed_repeats_the_run() {
     let first = run();
     assert_eq!(first, run());
     assert!(first.2.steals > 0 && first.2.preemptions > 0 && first.2.handoffs > 0, "{first:?}");
-}
-
-#[test]
-fn deadlock_is_detected_and_reported() {
-    let config = Config { cpus: 2, processors: 2, seed: 3, ..Config::default() };
-    let failure = sim::run(config, || park::<Sim>(WaitReason::Parked, |_, _| true)).unwrap_err();
-    assert!(failure.message.contains("all goroutines are asleep - deadlock!"), "{failure}");
 }
 
 /// The pin would count for the next G, which could not block.

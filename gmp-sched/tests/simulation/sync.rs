@@ -307,30 +307,6 @@ fn condvar_wait_ends_once_by_notification_or_deadline() {
 }
 
 #[test]
-fn condvar_waiters_are_notified_in_order() {
-    explore(|_| {
-        let shared = Arc::new((Mutex::new(Vec::new()), Condvar::new()));
-        let waiting: Vec<_> = (0..5)
-            .map(|number| {
-                let shared = shared.clone();
-                let handle = sim::go(move || {
-                    let mut order = shared.0.lock();
-                    shared.1.wait(&mut order);
-                    order.push(number);
-                });
-                sim::sleep(Duration::from_millis(1));
-                handle
-            })
-            .collect();
-        while shared.1.notify_one() {
-            sim::sleep(Duration::from_millis(1));
-        }
-        waiting.into_iter().for_each(|handle| handle.join().unwrap());
-        assert_eq!(*shared.0.lock(), [0, 1, 2, 3, 4]);
-    });
-}
-
-#[test]
 fn wait_group_is_reused_round_after_round() {
     explore(|seed| {
         let group = Arc::new(WaitGroup::new());

@@ -386,29 +386,6 @@ fn bubble_waits_for_a_blocking_call_outside_of_it() {
     assert_eq!(child.status.code(), Some(0), "{stderr}");
 }
 
-#[test]
-fn others_run_after_main_exits() {
-    let ended = in_child("others_run_after_main_exits", || {
-        THREADS.run(2, || {
-            for n in 0..4 {
-                native::go(move || {
-                    native::sleep(Duration::from_millis(20));
-                    eprintln!("goroutine number {n} is through");
-                })
-                .detach();
-            }
-            native::goexit();
-        });
-    });
-    let Some((child, stderr)) = ended else { return };
-    assert_eq!(child.status.code(), Some(2), "{stderr}");
-    for n in 0..4 {
-        assert!(stderr.contains(&format!("goroutine number {n} is through")), "{stderr}");
-    }
-    assert!(stderr.contains("fatal error: no goroutines (main called runtime.Goexit) - deadlock!"), "{stderr}");
-    assert!(!stderr.contains("panicked"), "{stderr}");
-}
-
 /// A process may have been started so that it ignores a signal, for example by a shell with `trap`. If the signal is
 /// then sent to the process, the signal has no effect, although the scheduler has installed a handler for it.
 #[test]

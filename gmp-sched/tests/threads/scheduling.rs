@@ -1,10 +1,10 @@
 //! The scheduler on operating-system threads, with the same loop, queues and protocols that run in the kernel.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::entered::THREADS;
 use gmp_sched::JoinError;
@@ -17,15 +17,6 @@ fn with_processors(body: fn(usize)) {
     for processors in [1, 2, 4] {
         THREADS.run(processors, move || body(processors));
     }
-}
-
-#[test]
-fn join_returns_the_result() {
-    with_processors(|_| {
-        let handles: Vec<_> = (0..1000u64).map(|n| native::go(move || n * n)).collect();
-        let sum: u64 = handles.into_iter().map(|handle| handle.join().unwrap()).sum();
-        assert_eq!(sum, (0..1000).map(|n| n * n).sum::<u64>());
-    });
 }
 
 #[test]
@@ -74,34 +65,6 @@ fn results_are_dropped_exactly_once() {
 }
 
 #[test]
-fn panic_is_returned_by_join() {
-    with_processors(|_| {
-        let handle: JoinHandle<()> = native::go(|| std::panic::resume_unwind(Box::new("on purpose")));
-        assert_eq!(handle.join(), Err(JoinError::panicked()));
-    });
-}
-
-#[test]
-fn all_ps_run_at_the_same_time() {
-    // The four Gs wait for each other without yielding. They end only if all four run at the same time.
-    let arrived = Arc::new(AtomicU32::new(0));
-    THREADS.run(4, move || {
-        let handles: Vec<_> = (0..4)
-            .map(|_| {
-                let arrived = arrived.clone();
-                native::go(move || {
-                    arrived.fetch_add(1, Ordering::SeqCst);
-                    while arrived.load(Ordering::SeqCst) < 4 {
-                        thread::yield_now();
-                    }
-                })
-            })
-            .collect();
-        handles.into_iter().for_each(|handle| handle.join().unwrap());
-    });
-}
-
-#[test]
 fn blocked_call_hands_its_p_off() {
     // There is one P, so the other G runs only if the P is handed off while the first G blocks its thread.
     for known in [true, false] {
@@ -125,56 +88,6 @@ fn blocked_call_hands_its_p_off() {
             assert!(blocked.join().unwrap());
         });
     }
-}
-
-#[test]
-fn many_concurrent_blocking_calls_return() {
-    let counts = THREADS.run_with(2, |scheduler| {
-        let handles: Vec<_> = (0..50)
-            .map(|n| {
-                native::go(move || {
-                    for _ in 0..5 {
-                        let sleep = || thread::sleep(Duration::from_micros(200));
-                        if n % 2 == 0 {
-                            native::blocking(sleep);
-                        } else {
-                            native::syscall(sleep);
-                        }
-                        native::yield_now();
-                    }
-                })
-            })
-            .collect();
-        handles.into_iter().for_each(|handle| handle.join().unwrap());
-        scheduler.counts()
-    });
-    assert!(counts.handoffs >= 125, "{counts:?}");
-}
-
-#[test]
-fn sleepers_wake_after_their_deadlines_and_on_one_p_in_their_order() {
-    with_processors(|processors| {
-        let order = Arc::new(Mutex::new(Vec::new()));
-        let start = Instant::now();
-        let handles: Vec<_> = [30u64, 10, 20]
-            .map(|milliseconds| {
-                let order = order.clone();
-                native::go(move || {
-                    native::sleep(Duration::from_millis(milliseconds));
-                    assert!(start.elapsed() >= Duration::from_millis(milliseconds));
-                    order.lock().unwrap().push(milliseconds);
-                })
-            })
-            .into_iter()
-            .collect();
-        handles.into_iter().for_each(|handle| handle.join().unwrap());
-        let mut order = order.lock().unwrap();
-        // With several Ps, Gs run at the same time, so a G that wakes later may be first to take the lock.
-        if processors != 1 {
-            order.sort_unstable();
-        }
-        assert_eq!(*order, [10, 20, 30]);
-    });
 }
 
 #[test]
@@ -215,41 +128,6 @@ fn waiting_gs_are_abandoned_when_main_returns() {
             });
         }
     }
-}
-
-/// Spawns, yields, sleeps, joins and blocks at random. There are 8 Ps, so that on many hosts there are more Ps than
-/// CPUs.
-#[test]
-fn all_operations_on_more_ps_than_cpus() {
-    let finished = Arc::new(AtomicUsize::new(0));
-    let count = finished.clone();
-    let counts = THREADS.run_with(8, move |scheduler| {
-        let roots: Vec<_> = (0..64).map(|seed| native::go(tree(seed, 4, count.clone()))).collect();
-        roots.into_iter().for_each(|root| root.join().unwrap());
-        scheduler.counts()
-    });
-    // These are 64 trees of 1 + 3 + 9 + 27 + 81 Gs.
-    assert_eq!(finished.load(Ordering::Relaxed), 64 * 121);
-    assert_eq!(counts.spawned, 64 * 121);
-}
-
-fn tree(seed: u64, depth: u32, finished: Arc<AtomicUsize>) -> Box<dyn FnOnce() + Send> {
-    Box::new(move || {
-        let mut random = fastrand::Rng::with_seed(seed);
-        let mut children = Vec::new();
-        for _ in 0..if depth > 0 { 3 } else { 0 } {
-            children.push(native::go(tree(random.u64(..), depth - 1, finished.clone())));
-            match random.u8(..16) {
-                0 => native::sleep(Duration::from_micros(random.u64(..500))),
-                1 => native::syscall(|| thread::sleep(Duration::from_micros(50))),
-                2 => native::blocking(thread::yield_now),
-                3..=8 => native::yield_now(),
-                _ => {}
-            }
-        }
-        children.into_iter().for_each(|child| child.join().unwrap());
-        finished.fetch_add(1, Ordering::Relaxed);
-    })
 }
 
 #[test]

@@ -7,8 +7,7 @@ use crate::entered::THREADS;
 use crate::panics::panic_of;
 use gmp_sched::JoinError;
 use gmp_sched::native::{
-    self, Barrier, Condvar, ErrorGroup, Mutex, Once, OnceCell, Pool, Receiver, RwLock, Semaphore, Sender, SingleFlight,
-    WaitGroup,
+    self, Barrier, Condvar, Mutex, Once, OnceCell, Pool, Receiver, RwLock, Semaphore, Sender, SingleFlight, WaitGroup,
 };
 use gmp_sched::sync::lock_api::{GuardSend, RawMutex as _, RawRwLock as _};
 use gmp_sched::sync::readers::{OneCount, Readers, SpreadCounts};
@@ -67,14 +66,6 @@ fn unlock_for_reading_is_checked<R: Readers>() {
     assert!(lock.try_lock_exclusive().is_some(), "the refused calls have changed nothing");
     assert_eq!(panic_of(unlock), "sync: RUnlock of unlocked RWMutex");
     assert!(lock.try_lock_shared().is_none(), "the refused call has changed nothing");
-}
-
-#[test]
-fn wait_outside_the_scheduler_panics() {
-    let mutex = Mutex::new(());
-    let _held = mutex.lock();
-    assert!(mutex.try_lock().is_none());
-    assert!(panic_of(|| drop(mutex.lock())).contains("outside the scheduler"));
 }
 
 #[test]
@@ -202,32 +193,6 @@ fn pools_are_shared_between_ps() {
 }
 
 #[test]
-fn first_error_of_a_group_counts_and_cancels() {
-    for processors in [1, 4] {
-        THREADS.run(processors, || {
-            let cancelled = Arc::new(AtomicU32::new(0));
-            let told = cancelled.clone();
-            let group = Arc::new(ErrorGroup::with_limit(2).on_cancel(move || _ = told.fetch_add(1, Ordering::Relaxed)));
-            let (at_once, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-            for n in 0..10 {
-                let (at_once, most) = (at_once.clone(), most.clone());
-                let body = move || {
-                    most.fetch_max(at_once.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                    native::yield_now();
-                    at_once.fetch_sub(1, Ordering::SeqCst);
-                    if n % 4 == 3 { Err(n) } else { Ok(()) }
-                };
-                group.go(body);
-            }
-            let group = Arc::into_inner(group).unwrap();
-            assert!(matches!(group.wait(), Err(3 | 7)));
-            assert_eq!(cancelled.load(Ordering::Relaxed), 1);
-            assert!(most.load(Ordering::SeqCst) <= 2);
-        });
-    }
-}
-
-#[test]
 fn single_flight_shares_calls_and_forgets_them() {
     THREADS.run(1, || {
         let flights = Arc::new(SingleFlight::new());
@@ -308,31 +273,4 @@ fn callers_of_a_call_that_does_not_return_do_not_wait_for_ever() {
             assert_eq!(flights.call("key", || 7).value, 7);
         });
     }
-}
-
-/// Calls with one key that are made at the same time share a result, which may be an error.
-#[test]
-fn concurrent_calls_share_a_result() {
-    THREADS.run(4, || {
-        let flights = Arc::new(SingleFlight::new());
-        let (calls, gate) = (Arc::new(AtomicU32::new(0)), native::channel::<()>(0));
-        let all: Vec<_> = (0..10)
-            .map(|_| {
-                let (flights, calls, gate) = (flights.clone(), calls.clone(), gate.1.clone());
-                native::go(move || {
-                    flights.call("key", || {
-                        calls.fetch_add(1, Ordering::Relaxed);
-                        let _ = gate.recv();
-                        Err::<u32, _>("no value")
-                    })
-                })
-            })
-            .collect();
-        while calls.load(Ordering::Relaxed) == 0 {
-            native::yield_now();
-        }
-        assert_eq!(flights.call("other key", || Ok(1)), Fetched { value: Ok(1), is_shared: false });
-        gate.0.close();
-        assert!(all.into_iter().all(|call| call.join().unwrap().value == Err("no value")));
-    });
 }

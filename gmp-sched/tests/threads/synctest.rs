@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::entered::THREADS;
 use crate::panics::panic_of;
 use gmp_sched::cancel::ContextError;
-use gmp_sched::native::{Context, Limit, Ticker, Timer, after_func, go, now, pull, scope, sleep, synctest, yield_now};
+use gmp_sched::native::{Context, Timer, go, now, sleep, synctest, yield_now};
 use gmp_sched::select;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -135,23 +135,6 @@ fn sleep_returns_after_simultaneous_sleeps() {
     });
 }
 
-/// A timer that is already due fires before `wait` returns.
-#[test]
-fn wait_returns_when_nothing_is_due() {
-    in_bubbles(|| {
-        let (start, ran) = (now(), Arc::new(AtomicUsize::new(0)));
-        for hours in 1..=2 {
-            let runs = ran.clone();
-            after_func(Duration::ZERO, move || _ = runs.fetch_add(1, Ordering::Relaxed));
-            let timer = Timer::new(Duration::ZERO);
-            synctest::wait();
-            assert!(timer.try_wait().is_some() && ran.load(Ordering::Relaxed) == hours);
-            sleep(HOUR);
-            assert_eq!(now() - start, HOUR * hours as u32);
-        }
-    });
-}
-
 /// This test is an example from the documentation of Go's package `testing/synctest`.
 #[test]
 fn context_ends_exactly_at_its_deadline() {
@@ -167,50 +150,6 @@ fn context_ends_exactly_at_its_deadline() {
         sleep(Duration::from_nanos(1));
         synctest::wait();
         assert_eq!((context.err(), ran.load(Ordering::Relaxed)), (Some(ContextError::DeadlineExceeded), 1));
-    });
-}
-
-#[test]
-fn timers_and_tickers_fire_exactly_in_time() {
-    in_bubbles(|| {
-        let start = now();
-        let (timer, ticker) = (Timer::new(HOUR * 24), Ticker::new(HOUR));
-        for tick in 1..=5 {
-            assert_eq!(ticker.wait() - start, HOUR * tick);
-        }
-        let interrupted = after_func(HOUR, || unreachable!("is stopped"));
-        sleep(HOUR / 2);
-        assert!(interrupted.stop() && ticker.try_wait().is_none() && timer.try_wait().is_none());
-        ticker.stop();
-        assert_eq!(timer.wait() - start, HOUR * 24);
-        assert!(!timer.reset(HOUR) && timer.stop());
-        assert!(timer.wait_until(Limit::after(HOUR)).is_err());
-        assert_eq!(now() - start, HOUR * 25);
-    });
-}
-
-#[test]
-fn coroutines_and_scopes_wait_durably() {
-    in_bubbles(|| {
-        let start = now();
-        let values = pull(|yielder| {
-            for value in 0..3 {
-                sleep(HOUR);
-                if !yielder.yield_value(value) {
-                    return;
-                }
-            }
-        });
-        assert!(values.eq(0..3));
-        assert_eq!(now() - start, HOUR * 3);
-        drop(pull::<u32, _>(|_| unreachable!("never asked for")));
-        scope(|scope| {
-            for hours in 1..=3 {
-                scope.go(move || sleep(HOUR * hours));
-            }
-        });
-        assert_eq!(now() - start, HOUR * 6);
-        synctest::wait();
     });
 }
 

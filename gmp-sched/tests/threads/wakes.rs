@@ -42,26 +42,6 @@ fn in_scheduler(test: impl Fn() + Send + Sync + Copy + 'static) {
 }
 
 #[test]
-fn foreign_thread_sends_to_a_waiting_receiver() {
-    in_scheduler(|| {
-        let (sender, receiver) = channel(0);
-        let waits = go(move || receiver.recv());
-        wake(1, WaitReason::ChanReceive, move || sender.send(7).unwrap());
-        assert_eq!(waits.join().unwrap(), Ok(7));
-    });
-}
-
-#[test]
-fn foreign_thread_receives_from_a_waiting_sender() {
-    in_scheduler(|| {
-        let (sender, receiver) = channel(0);
-        let waits = go(move || sender.send(8));
-        assert_eq!(wake(1, WaitReason::ChanSend, move || receiver.recv()), Ok(8));
-        assert!(waits.join().unwrap().is_ok());
-    });
-}
-
-#[test]
 fn foreign_thread_closes_a_channel_and_drops_its_last_handle() {
     in_scheduler(|| {
         let (sender, receiver) = channel::<u8>(0);

@@ -44,23 +44,6 @@ fn gs_that_fit() -> usize {
     count
 }
 
-guest_test!(frames_come_back_after_a_peak, smp = &[1, 2, 8], memory = 64, isolated, seconds = 120);
-/// After each peak, at least 98 % of the free memory is free again.
-fn frames_come_back_after_a_peak() {
-    mm::free_cached_memory();
-    let before = mm::usage().free;
-    for piece in PIECES {
-        let count = peak(piece);
-        assert!(count * piece > before / 2, "only {count} pieces of {piece} bytes");
-        mm::free_cached_memory();
-        let after = mm::usage();
-        assert!(
-            after.free >= before - before / 50,
-            "{before} bytes were free before {count} pieces of {piece}: {after:?}"
-        );
-    }
-}
-
 guest_test!(gs_fit_as_before_after_a_peak, smp = &[1, 2, 8], memory = 64, isolated, seconds = 120);
 /// After each peak, as many Gs can be spawned as before, without a call that frees memory. A call can block, too, for
 /// which the scheduler needs another M.

@@ -108,11 +108,13 @@ guest_test!(
     ],
 );
 
-/// Many Gs die while many others run and are preempted. Some of the dead Gs have no joiner. The stacks of dead Gs are
-/// never reused.
+/// Many Gs die of a panic or overflow their stacks, while many others compute and are preempted. Some of the dead Gs have
+/// no joiner. The stacks of dead Gs are never reused, and Gs that are spawned later have stacks that work.
 fn other_gs_continue() {
     static DEAD_STACKS: DeadStacks = DeadStacks::new();
     static LIVED: AtomicUsize = AtomicUsize::new(0);
+    let compute =
+        |n: u64| (0..20_000).fold(n, |sum, step| core::hint::black_box(sum.wrapping_mul(31).wrapping_add(step)));
     let before = scheduler().expect("it runs").counts();
     let gs_before = num_goroutine();
     let storm = Storm::begin(Duration::from_micros(20)..Duration::from_micros(200));
@@ -122,18 +124,22 @@ fn other_gs_continue() {
                 sleep(Duration::from_micros(n * 37 % 500));
                 if n.is_multiple_of(2) {
                     DEAD_STACKS.add_mine();
+                    if n.is_multiple_of(6) {
+                        provoke::stack_overflow();
+                    }
                     panic!("number {n} dies");
                 }
                 LIVED.fetch_add(1, Ordering::Relaxed);
-                n
+                compute(n)
             })
         })
         .collect();
     for (n, handle) in (0..).zip(handles) {
         match n % 4 {
             0 => handle.detach(),
+            2 if n % 6 == 0 => assert_eq!(handle.join(), Err(JoinError::StackOverflow)),
             2 => assert_eq!(handle.join(), Err(JoinError::panicked())),
-            _ => assert_eq!(handle.join(), Ok(n)),
+            _ => assert_eq!(handle.join(), Ok(compute(n))),
         }
     }
     let abandoned = || scheduler().expect("it runs").counts().abandoned - before.abandoned;
@@ -143,6 +149,8 @@ fn other_gs_continue() {
     drop(storm);
     assert_eq!((abandoned(), LIVED.load(Ordering::Relaxed)), (60, 60));
     DEAD_STACKS.check(60);
+    let digging: Vec<_> = (0..60).map(|n| go(move || [n; 40 * 1024 / 8].iter().sum::<u64>())).collect();
+    assert!(digging.into_iter().zip(0..).all(|(handle, n)| handle.join() == Ok(n * 5120)));
 }
 guest_test!(other_gs_continue, smp = &[1, 2, 8], options = &["panic=isolate"], seconds = 60);
 

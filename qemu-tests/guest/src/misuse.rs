@@ -135,50 +135,6 @@ fn too_many_dones() {
 }
 guest_test!(too_many_dones, status = 2, texts = &["panic at", "misuse.rs", "sync: negative WaitGroup counter"]);
 
-/// Releases more permits than are held. The release must panic, although another G waits for a permit and could get one
-/// of the released permits.
-fn releases_too_often() {
-    static SEMAPHORE: Semaphore = Semaphore::new(1);
-    SEMAPHORE.acquire(1).forget();
-    go(|| SEMAPHORE.acquire(1).forget()).detach();
-    yield_now();
-    SEMAPHORE.release(2);
-}
-guest_test!(releases_too_often, status = 2, texts = &["panic at", "misuse.rs", "semaphore: released more than held"]);
-
-fn waits_with_a_second_mutex() {
-    static CHANGED: Condvar = Condvar::new();
-    static FIRST: Mutex<()> = Mutex::new(());
-    static SECOND: Mutex<()> = Mutex::new(());
-    go(|| CHANGED.wait(&mut FIRST.lock())).detach();
-    yield_now();
-    CHANGED.wait(&mut SECOND.lock());
-}
-guest_test!(
-    waits_with_a_second_mutex,
-    status = 2,
-    texts = &["panic at", "sync: Gs wait for one Condvar with two mutexes", "misuse.rs"]
-);
-
-fn a_system_call_spawns() {
-    gmp_sched::syscall::syscall::<Kernel, _>(|| go(|| ()).detach());
-}
-guest_test!(
-    a_system_call_spawns,
-    status = 2,
-    texts = &["panic at", "an M without a P may not do this: it is in a system call"]
-);
-
-fn a_system_call_waits() {
-    let (_sender, receiver) = channel::<u8>(0);
-    let _ = gmp_sched::syscall::syscall::<Kernel, _>(|| receiver.recv());
-}
-guest_test!(
-    a_system_call_waits,
-    status = 2,
-    texts = &["panic at", "an M without a P may not do this: it is in a system call"]
-);
-
 /// A G in a system call has no P, so [`Pinned::processor`] panics. The caller is pinned at this time, but the panic is
 /// still the program's fault.
 fn a_system_call_asks_for_its_p() {

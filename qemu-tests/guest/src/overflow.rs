@@ -3,13 +3,10 @@
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use gmp_sched::JoinError;
-use kernel::internals::Storm;
 use kernel::mm;
 use kernel::percpu::PreemptGuard;
-use kernel::platform::scheduler;
 use kernel::prelude::*;
 
-use crate::isolation::DeadStacks;
 use crate::provoke;
 
 fn joiner_gets_the_stack_overflow() {
@@ -60,47 +57,6 @@ guest_test!(
         "is dead and the others go on",
     ],
 );
-
-/// Many Gs overflow their stacks while many others compute and are preempted.
-fn other_gs_continue() {
-    static DEAD_STACKS: DeadStacks = DeadStacks::new();
-    let before = scheduler().expect("it runs").counts();
-    let gs_before = num_goroutine();
-    let storm = Storm::begin(Duration::from_micros(20)..Duration::from_micros(200));
-    let handles: Vec<_> = (0..90u64)
-        .map(|n| {
-            go(move || {
-                sleep(Duration::from_micros(n * 37 % 500));
-                if n.is_multiple_of(3) {
-                    DEAD_STACKS.add_mine();
-                    provoke::stack_overflow();
-                }
-                (0..20_000).fold(n, |sum, step| core::hint::black_box(sum.wrapping_mul(31).wrapping_add(step)))
-            })
-        })
-        .collect();
-    for (n, handle) in (0..).zip(handles) {
-        match n % 6 {
-            0 => handle.detach(),
-            3 => assert_eq!(handle.join(), Err(JoinError::StackOverflow)),
-            _ => assert_eq!(
-                handle.join(),
-                Ok((0..20_000).fold(n, |sum: u64, step| sum.wrapping_mul(31).wrapping_add(step)))
-            ),
-        }
-    }
-    let abandoned = || scheduler().expect("it runs").counts().abandoned - before.abandoned;
-    while abandoned() < 30 || num_goroutine() > gs_before {
-        sleep(Duration::from_millis(1));
-    }
-    drop(storm);
-    assert_eq!(abandoned(), 30);
-    DEAD_STACKS.check(30);
-    // Gs that are spawned later have stacks that work.
-    let digging: Vec<_> = (0..60).map(|n| go(move || [n; 40 * 1024 / 8].iter().sum::<u64>())).collect();
-    assert!(digging.into_iter().zip(0..).all(|(handle, n)| handle.join() == Ok(n * 5120)));
-}
-guest_test!(other_gs_continue, smp = &[1, 2, 8], options = &["panic=isolate"], seconds = 60);
 
 fn death_of_main_ends_the_machine() {
     provoke::stack_overflow();

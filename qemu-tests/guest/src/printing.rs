@@ -62,17 +62,18 @@ fn others_run_while_a_printer_waits_for_room() {
     assert_eq!(PRINTED.load(Ordering::Relaxed), 3 * procs() * MANY);
 }
 
+guest_test!(all_printers_get_room, smp = &[1, 4, 8], isolated);
 /// Runs four Gs that print until each of them has printed many lines. A G that has printed its lines continues to print
 /// until the others have printed theirs. So if a G got no room in the buffer beside the others, the test would not end.
-/// If `is_blocked_first` is set, all four Gs are first blocked by a full buffer, and each prints its lines after that.
+/// All four Gs are first blocked by a full buffer, and each prints its lines after that.
 ///
 /// The test does not compare the numbers of lines, because these depend on how long each virtual CPU runs.
 /// `blocked_printers_print_in_turn` compares them.
-fn all_printers_make_progress(is_blocked_first: bool) {
+fn all_printers_get_room() {
     const PRINTERS: usize = 4;
     let lines: Arc<[AtomicUsize; PRINTERS]> = Arc::default();
     let goal: Arc<[AtomicUsize; PRINTERS]> = Arc::new([const { AtomicUsize::new(MANY) }; PRINTERS]);
-    let stalled = is_blocked_first.then(Stalled::new);
+    let stalled = Stalled::new();
     let printers: [_; PRINTERS] = array::from_fn(|g| {
         let (lines, goal) = (lines.clone(), goal.clone());
         go(move || {
@@ -81,25 +82,13 @@ fn all_printers_make_progress(is_blocked_first: bool) {
             }
         })
     });
-    if let Some(stalled) = stalled {
-        let total = || lines.iter().map(|count| count.load(Ordering::Relaxed)).sum();
-        wait_until_it_stands(total);
-        for (goal, lines) in goal.iter().zip(&*lines) {
-            goal.fetch_add(lines.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-        drop(stalled);
+    let total = || lines.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+    wait_until_it_stands(total);
+    for (goal, lines) in goal.iter().zip(&*lines) {
+        goal.fetch_add(lines.load(Ordering::Relaxed), Ordering::Relaxed);
     }
+    drop(stalled);
     printers.into_iter().for_each(|printer| printer.join().expect("it does not panic"));
-}
-
-guest_test!(blocked_printers_continue, smp = &[1, 4, 8], isolated);
-fn blocked_printers_continue() {
-    all_printers_make_progress(true);
-}
-
-guest_test!(all_printers_get_room, smp = &[1, 4, 8], isolated);
-fn all_printers_get_room() {
-    all_printers_make_progress(false);
 }
 
 // With one CPU and no ends of slices, no printer loses the CPU between two lines. So each printer waits for the lock again

@@ -23,126 +23,37 @@ fn panic_ends_the_program() {
     panic!("this is the reason");
 }
 
-guest_test!(
-    divide_error_is_reported,
-    smp = &[1, 8],
-    status = 2,
-    texts = &["in goroutine 1: ", "divide error (#DE, vector 0)", "divide_error (qemu-tests/guest/src/provoke.rs:"],
-);
-fn divide_error_is_reported() {
-    provoke::divide_error();
+/// Defines a test for each of the functions of [`provoke`]: the exception that it raises in main ends the program, and the
+/// report has these texts and names the function.
+macro_rules! reported {
+    ($($name:ident: $provoke:ident => $($text:literal),+;)*) => {$(
+        guest_test!(
+            $name,
+            status = 2,
+            texts = &["in goroutine 1: ", $($text,)+ concat!(stringify!($provoke), " (qemu-tests/guest/src/provoke.rs:")],
+        );
+        fn $name() {
+            provoke::$provoke();
+        }
+    )*};
 }
 
-guest_test!(
-    null_pointer_is_reported,
-    status = 2,
-    texts = &[
-        "page fault (#PF, vector 14): read at 0x0000000000000008",
-        "(a null pointer)",
-        "null_read (qemu-tests/guest/src/provoke.rs:"
-    ],
-);
-fn null_pointer_is_reported() {
-    provoke::null_read();
-}
-
-guest_test!(
-    write_to_code_is_reported,
-    status = 2,
-    texts = &[
-        "page fault (#PF, vector 14): write at 0xffffffff8",
-        "its page forbids that",
-        "write_to_code (qemu-tests/guest/src/provoke.rs:"
-    ],
-);
-fn write_to_code_is_reported() {
-    provoke::write_to_code();
-}
-
-guest_test!(
-    execution_of_data_is_reported,
-    status = 2,
-    texts = &[
-        "page fault (#PF, vector 14): execution at 0xffffffff8",
-        "its page forbids that",
-        "execute_data (qemu-tests/guest/src/provoke.rs:"
-    ],
-);
-fn execution_of_data_is_reported() {
-    provoke::execute_data();
-}
-
-guest_test!(
-    write_to_a_constant_is_reported,
-    status = 2,
-    texts = &[
-        "in goroutine 1: ",
-        "page fault (#PF, vector 14): write at 0xffffffff8",
-        "its page forbids that",
-        "write_to_constant (qemu-tests/guest/src/provoke.rs:"
-    ],
-);
-fn write_to_a_constant_is_reported() {
-    provoke::write_to_constant();
-}
-
-guest_test!(
-    invalid_opcode_is_reported,
-    status = 2,
-    texts = &["in goroutine 1: ", "invalid opcode (#UD, vector 6)", "invalid_opcode (qemu-tests/guest/src/provoke.rs:"],
-);
-fn invalid_opcode_is_reported() {
-    provoke::invalid_opcode();
-}
-
-guest_test!(
-    breakpoint_is_reported,
-    status = 2,
-    texts = &["in goroutine 1: ", "breakpoint (#BP, vector 3)", "breakpoint (qemu-tests/guest/src/provoke.rs:"],
-);
-fn breakpoint_is_reported() {
-    provoke::breakpoint();
-}
-
-guest_test!(
-    bad_selector_is_reported,
-    status = 2,
-    texts = &[
-        "in goroutine 1: ",
-        "general protection fault (#GP, vector 13): GDT entry 582",
-        "error 1230",
-        "bad_selector (qemu-tests/guest/src/provoke.rs:"
-    ],
-);
-fn bad_selector_is_reported() {
-    provoke::bad_selector();
-}
-
-guest_test!(
-    bad_address_is_reported,
-    status = 2,
-    texts = &[
-        "in goroutine 1: ",
-        "general protection fault (#GP, vector 13)",
-        "error 0",
-        "bad_address (qemu-tests/guest/src/provoke.rs:"
-    ],
-);
-fn bad_address_is_reported() {
-    provoke::bad_address();
-}
-
-guest_test!(
-    float_divide_error_is_reported,
-    status = 2,
-    texts = &[
-        "in goroutine 1: ",
-        "x87 floating-point exception (#MF, vector 16)",
-        "float_divide_error (qemu-tests/guest/src/provoke.rs:"
-    ],
-);
-fn float_divide_error_is_reported() {
-    provoke::float_divide_error();
+reported! {
+    divide_error_is_reported: divide_error => "divide error (#DE, vector 0)";
+    null_pointer_is_reported:
+        null_read => "page fault (#PF, vector 14): read at 0x0000000000000008", "(a null pointer)";
+    write_to_code_is_reported:
+        write_to_code => "page fault (#PF, vector 14): write at 0xffffffff8", "its page forbids that";
+    execution_of_data_is_reported:
+        execute_data => "page fault (#PF, vector 14): execution at 0xffffffff8", "its page forbids that";
+    write_to_a_constant_is_reported:
+        write_to_constant => "page fault (#PF, vector 14): write at 0xffffffff8", "its page forbids that";
+    invalid_opcode_is_reported: invalid_opcode => "invalid opcode (#UD, vector 6)";
+    breakpoint_is_reported: breakpoint => "breakpoint (#BP, vector 3)";
+    bad_selector_is_reported:
+        bad_selector => "general protection fault (#GP, vector 13): GDT entry 582", "error 1230";
+    bad_address_is_reported: bad_address => "general protection fault (#GP, vector 13)", "error 0";
+    float_divide_error_is_reported: float_divide_error => "x87 floating-point exception (#MF, vector 16)";
 }
 
 guest_test!(

@@ -5,23 +5,12 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use kernel::clock;
 use kernel::disk;
 use kernel::percpu;
-use kernel::platform::{Kernel, scheduler};
+use kernel::platform::scheduler;
 use kernel::prelude::*;
 
 fn counts() -> gmp_sched::Counts {
     scheduler().expect("the scheduler runs").counts()
 }
-
-fn nanoseconds(since: u64) -> u64 {
-    clock::now() - since
-}
-
-fn join_returns_results() {
-    let handles: Vec<_> = (0..500u64).map(|n| go(move || n * n)).collect();
-    let sum: u64 = handles.into_iter().map(|handle| handle.join().unwrap()).sum();
-    assert_eq!(sum, (0..500).map(|n| n * n).sum());
-}
-guest_test!(join_returns_results, smp = &[1, 2, 8]);
 
 /// The Gs spin at a barrier without calling the scheduler. They pass the barrier only if as many Gs run at once as
 /// there are Ps.
@@ -109,83 +98,10 @@ fn blocked_ms_hand_off_their_ps() {
     let busy: Vec<_> = (0..4 * procs()).map(|n| go(move || n)).collect();
     busy.into_iter().enumerate().for_each(|(n, handle)| assert_eq!(handle.join().unwrap(), n));
     blocked.into_iter().for_each(|handle| handle.join().unwrap());
-    assert!(nanoseconds(start) >= 30_000_000);
+    assert!(clock::now() - start >= 30_000_000);
     assert_eq!(counts().handoffs - before, 4 * procs() as u64);
 }
 guest_test!(blocked_ms_hand_off_their_ps, smp = &[1, 2, 8]);
-
-/// sysmon retakes the P of an M in a long system call and hands it off to another M.
-fn sysmon_retakes_the_p_of_a_long_system_call() {
-    static DONE: AtomicBool = AtomicBool::new(false);
-    let busy: Vec<_> = (0..procs())
-        .map(|_| {
-            go(|| {
-                gmp_sched::syscall::syscall::<Kernel, _>(|| {
-                    while !DONE.load(Ordering::Relaxed) {
-                        core::hint::spin_loop();
-                    }
-                });
-            })
-        })
-        .collect();
-    // With one P, main runs again only because sysmon retakes the P from the G in the system call.
-    yield_now();
-    go(|| DONE.store(true, Ordering::Relaxed)).join().unwrap();
-    busy.into_iter().for_each(|handle| handle.join().unwrap());
-}
-guest_test!(sysmon_retakes_the_p_of_a_long_system_call, smp = &[1, 2, 8]);
-
-fn sleeps_are_not_short_and_end_in_order() {
-    static ORDER: spin::Mutex<Vec<u64>> = spin::Mutex::new(Vec::new());
-    let start = clock::now();
-    let handles: Vec<_> = [60u64, 20, 40]
-        .map(|milliseconds| {
-            go(move || {
-                sleep(Duration::from_millis(milliseconds));
-                assert!(nanoseconds(start) >= milliseconds * 1_000_000);
-                let _pinned = percpu::PreemptGuard::new();
-                ORDER.lock().push(milliseconds);
-            })
-        })
-        .into_iter()
-        .collect();
-    handles.into_iter().for_each(|handle| handle.join().unwrap());
-    assert_eq!(*ORDER.lock(), [20, 40, 60]);
-}
-guest_test!(sleeps_are_not_short_and_end_in_order, smp = &[1, 2, 8], icount);
-
-/// Gs perform random operations of all kinds. At the end, the counters agree with the number of Gs.
-fn random_operations_account_for_every_g() {
-    static FINISHED: AtomicUsize = AtomicUsize::new(0);
-    fn tree(seed: u32, depth: u32) {
-        let mut random = seed.wrapping_mul(0x9E37_79B9) | 1;
-        let mut children = Vec::new();
-        for child in 0..if depth > 0 { 3 } else { 0 } {
-            random ^= random << 13;
-            random ^= random >> 17;
-            random ^= random << 5;
-            let seed = random.wrapping_add(child);
-            children.push(go(move || tree(seed, depth - 1)));
-            match random % 16 {
-                0 => sleep(Duration::from_micros(u64::from(random % 3000))),
-                1 => disk::delay(Duration::from_micros(u64::from(random % 2000))).unwrap(),
-                2 => drop((0..random % 50_000).map(f64::from).fold(1.0, |a, b| core::hint::black_box(a * 0.999 + b))),
-                3 => drop(vec![random; random as usize % 5000]),
-                4 => gmp_sched::syscall::syscall::<Kernel, _>(|| ()),
-                5..=9 => yield_now(),
-                _ => {}
-            }
-        }
-        children.into_iter().for_each(|child| child.join().unwrap());
-        FINISHED.fetch_add(1, Ordering::Relaxed);
-    }
-    let before = counts().spawned;
-    let roots: Vec<_> = (0..24).map(|seed| go(move || tree(seed, 4))).collect();
-    roots.into_iter().for_each(|root| root.join().unwrap());
-    assert_eq!(FINISHED.load(Ordering::Relaxed), 24 * 121);
-    assert_eq!(counts().spawned - before, 24 * 121);
-}
-guest_test!(random_operations_account_for_every_g, smp = &[1, 2, 8], seconds = 60);
 
 /// If there are fewer Ps than CPUs, the number of Gs that run at once is at most the number of Ps.
 fn fewer_ps_than_cpus_bound_the_running_gs() {
@@ -206,41 +122,6 @@ fn fewer_ps_than_cpus_bound_the_running_gs() {
     assert!(handles.into_iter().all(|handle| handle.join().unwrap() <= 3));
 }
 guest_test!(fewer_ps_than_cpus_bound_the_running_gs, options = &["procs=3"]);
-
-fn panic_in_a_goroutine() {
-    go(|| panic!("on purpose")).join().unwrap();
-}
-guest_test!(
-    panic_in_a_goroutine,
-    status = 2,
-    texts = &["panic at", "on purpose", "panic_in_a_goroutine", "goroutine 1 ["]
-);
-
-fn deadlock_of_all_gs_is_reported() {
-    use gmp_sched::goroutine::WaitReason;
-    let waiter = || gmp_sched::park::park::<Kernel>(WaitReason::Parked, |_, _| true);
-    Builder::new().name("waiter").go(waiter).join().unwrap();
-}
-guest_test!(
-    deadlock_of_all_gs_is_reported,
-    isolated,
-    status = 2,
-    texts = &["fatal error: all goroutines are asleep - deadlock!", "(waiter) [parked, ", "goroutine 1 [join, "]
-);
-
-fn exit_ends_one_goroutine() {
-    for round in 0..20 {
-        let ending = go(move || {
-            if round % 2 == 0 {
-                sleep(Duration::from_micros(50));
-            }
-            goexit();
-        });
-        assert_eq!(ending.join(), Err(gmp_sched::JoinError::Exited));
-        assert_eq!(go(move || round).join(), Ok(round));
-    }
-}
-guest_test!(exit_ends_one_goroutine);
 
 fn main_exits() {
     for number in 1..5 {

@@ -316,7 +316,7 @@ fn soak(duration: Duration) -> Result<(), String> {
 fn a_while() -> Result<(), String> {
     soak(Duration::from_secs(20))
 }
-guest_test!(a_while, smp = &[1, 2, 8], isolated, options = &["panic=isolate"], seconds = 90);
+guest_test!(a_while, smp = &[1, 8], isolated, options = &["panic=isolate"], seconds = 90);
 
 fn ten_minutes() -> Result<(), String> {
     soak(Duration::from_secs(600))

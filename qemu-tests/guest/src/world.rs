@@ -103,42 +103,6 @@ fn more_ps_than_cpus_share_the_cpus() {
 }
 guest_test!(more_ps_than_cpus_share_the_cpus, smp = &[1, 2], isolated, options = &["slice_us=1000"]);
 
-/// There are more Ps than CPUs, and each P has timers that are due whenever its M gets a CPU. Nevertheless, each M runs
-/// for its granularity, so that all Gs make progress.
-fn threads_run_for_their_granularity_beside_due_timers() {
-    let wanted = 3 * num_cpu();
-    set_procs(wanted).unwrap();
-    let sleepers = (0..20 * wanted as u64).map(|n| {
-        go(move || {
-            for round in 0..40 {
-                sleep(Duration::from_micros(20 + (n * 7 + round * 13) % 50));
-                (0..2_000).for_each(|_| core::hint::black_box(()));
-            }
-        })
-    });
-    let hogs = (0..wanted).map(|_| go(|| (0..3_000_000).for_each(|_| core::hint::black_box(()))));
-    let all: Vec<_> = sleepers.chain(hogs).collect();
-    all.into_iter().for_each(|handle| handle.join().unwrap());
-}
-guest_test!(threads_run_for_their_granularity_beside_due_timers, smp = &[1], icount, seconds = 60);
-
-/// A G that has stopped the world must not block. Blocking panics, because otherwise the machine would hang. This is
-/// the program's fault, so the status is 2.
-fn blocking_with_the_world_stopped() {
-    let _world = kernel::platform::stop_the_world();
-    sleep(Duration::from_millis(1));
-}
-guest_test!(
-    blocking_with_the_world_stopped,
-    smp = &[2],
-    status = 2,
-    texts = &[
-        "panic at qemu-tests/guest/src/world.rs:",
-        "the world is stopped, by the caller itself",
-        "goroutine 1 [running]"
-    ]
-);
-
 /// A locked G stays on its M, and this M runs no other G meanwhile, whatever operations the locked G and other Gs
 /// perform.
 fn no_other_g_runs_on_the_m_of_a_locked_g() {
