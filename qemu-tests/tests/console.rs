@@ -68,7 +68,7 @@ fn line_for_which_there_is_no_memory_is_kept() {
     let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
     let mut command = Command::new(env!("CARGO_BIN_EXE_boot-for-tests"));
     command.args(["--timeout", "60", "--release", "--smp", "1", "--memory", "64", "--kernel-option", "panic=isolate"]);
-    command.args([guest, "stacks::line_without_memory_is_an_error"]);
+    command.args([guest, "stacks_without_memory::line_without_memory_is_an_error"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("boot runs");
     let line = "x".repeat(99_999) + "\n";
     child.stdin.take().expect("a pipe").write_all(line.as_bytes()).expect("the machine reads its input");

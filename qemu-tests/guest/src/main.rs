@@ -77,6 +77,8 @@ mod soak;
 #[cfg(gmp_machine)]
 mod stacks;
 #[cfg(gmp_machine)]
+mod stacks_without_memory;
+#[cfg(gmp_machine)]
 mod traced;
 #[cfg(gmp_machine)]
 #[expect(unsafe_code, reason = "takes vectors")]
