@@ -1,6 +1,7 @@
 //! What programs do with the state of a stack: listeners, new connections, and the end of both.
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 use gmp_sched::platform::{OutOfResources, Platform};
@@ -9,7 +10,7 @@ use smoltcp::socket::tcp::State as TcpState;
 
 use crate::connections::{Connection, Key, Owner, Waits};
 use crate::error::NetError;
-use crate::state::{BACKLOG, Listener, Place, State};
+use crate::state::{BACKLOG, CLOSING, Listener, Place, State};
 
 /// The ports that are chosen for connections, and for listeners without a fixed port.
 const FIRST_FREE_PORT: u16 = 49_152;
@@ -18,14 +19,13 @@ const FREE_PORTS: u16 = 1 << 14;
 impl<Plat: Platform> State<Plat> {
     /// Makes a listener. Returns its index, its port, and the wait queues: `accept` waits in `readable`.
     pub(crate) fn listen(&mut self, port: u16) -> Result<(usize, u16, &'static Waits<Plat>), NetError> {
-        let listeners = || self.listeners.iter().filter_map(|place| place.listener.as_ref());
-        let is_free = |port| !listeners().any(|listener| listener.port == port);
         let port = match port {
-            0 => (FIRST_FREE_PORT..=u16::MAX).find(|&port| is_free(port)).ok_or(NetError::AddrInUse)?,
-            _ if is_free(port) => port,
+            0 => (FIRST_FREE_PORT..=u16::MAX).find(|&port| !self.is_listened(port)).ok_or(NetError::AddrInUse)?,
+            _ if !self.is_listened(port) => port,
             _ => return Err(NetError::AddrInUse),
         };
-        let mut ready = VecDeque::new();
+        let (mut half_open, mut ready) = (Vec::new(), VecDeque::new());
+        half_open.try_reserve_exact(BACKLOG).map_err(|_| OutOfResources)?;
         ready.try_reserve_exact(BACKLOG).map_err(|_| OutOfResources)?;
         let unused = self.listeners.iter().position(|place| place.listener.is_none());
         let index = unused.unwrap_or(self.listeners.len());
@@ -33,8 +33,13 @@ impl<Plat: Platform> State<Plat> {
             self.listeners.try_reserve(1).map_err(|_| OutOfResources)?;
             self.listeners.push(Place { listener: None, waits: Waits::allocate()? });
         }
-        self.listeners[index].listener = Some(Listener { port, half_open: 0, ready });
+        self.listeners[index].listener = Some(Listener { port, half_open, ready });
         Ok((index, port, self.listeners[index].waits))
+    }
+
+    /// Whether there is a listener with this port.
+    fn is_listened(&self, port: u16) -> bool {
+        self.listeners.iter().any(|place| place.listener.as_ref().is_some_and(|listener| listener.port == port))
     }
 
     /// Takes the next connection that waits for `accept`. It belongs to the caller from now on.
@@ -46,13 +51,8 @@ impl<Plat: Platform> State<Plat> {
 
     /// Ends a listener. Its connections that no program has accepted are reset.
     pub(crate) fn unlisten(&mut self, index: usize, now: Instant) {
-        self.listeners[index].listener = None;
-        for connection in self.connections.indices() {
-            let owner = self.connections.get(connection).map(|connection| connection.owner);
-            if matches!(owner, Some(Owner::HalfOpen(of) | Owner::Queued(of)) if of == index) {
-                self.release(connection, now);
-            }
-        }
+        let Some(listener) = self.listeners[index].listener.take() else { return };
+        listener.half_open.into_iter().chain(listener.ready).for_each(|connection| self.release(connection, now));
     }
 
     pub(crate) fn connection(&mut self, index: usize) -> Option<&mut Connection> {
@@ -69,9 +69,12 @@ impl<Plat: Platform> State<Plat> {
             return Err(NetError::AddrNotAvailable);
         }
         let key = |port| Key { peer, peer_port, port };
-        let ports = (0..FREE_PORTS).map(|step| FIRST_FREE_PORT + self.last_port.wrapping_add(step) % FREE_PORTS);
-        let free = ports.map(|port| (port, self.connections.find(key(port)))).find(|(_, taken)| taken.is_none());
-        let (port, _) = free.ok_or(NetError::AddrInUse)?;
+        let mut ports = (0..FREE_PORTS).map(|step| FIRST_FREE_PORT + self.last_port.wrapping_add(step) % FREE_PORTS);
+        // A connection from this computer to itself with the same port at both ends would get its own segments.
+        let is_own_end = |port| port == peer_port && self.address() == Some(peer);
+        let is_free =
+            |port: &u16| !self.is_listened(*port) && !is_own_end(*port) && self.connections.find(key(*port)).is_none();
+        let port = ports.find(is_free).ok_or(NetError::AddrInUse)?;
         self.last_port = port - FIRST_FREE_PORT + 1;
         let index = self.connections.add(key(port), Owner::Stream)?;
         let Some(connection) = self.connections.get(index) else { return Err(NetError::Other) };
@@ -88,7 +91,7 @@ impl<Plat: Platform> State<Plat> {
     pub(crate) fn release(&mut self, index: usize, now: Instant) {
         let Some(connection) = self.connections.get(index) else { return };
         let was_used = connection.owner == Owner::Stream;
-        connection.owner = Owner::Closing;
+        (connection.owner, connection.end) = (Owner::Closing, now + CLOSING);
         let socket = connection.socket();
         if was_used && !socket.can_recv() && socket.state() != TcpState::SynSent {
             socket.close();

@@ -1,5 +1,6 @@
 //! The table of connections.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
@@ -10,6 +11,8 @@ use gmp_sched::time::Instant;
 use hashbrown::HashMap;
 use smoltcp::iface::{SocketHandle, SocketSet, SocketStorage};
 use smoltcp::socket::tcp::{Socket, SocketBuffer};
+
+use crate::deadlines::Deadlines;
 
 /// The buffers of a connection, for data that was received and for data to send.
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -42,8 +45,10 @@ pub(crate) struct Connection {
     /// The socket is alone in its set: see the documentation of the crate.
     pub(crate) sockets: SocketSet<'static>,
     handle: SocketHandle,
-    /// When the connection needs attention.
-    pub(crate) due: Instant,
+    /// When the connection is given up if it belongs to no stream, and nothing arrives.
+    pub(crate) end: Instant,
+    /// Whether its last segment could not be sent because the MAC address of the neighbour is not known.
+    pub(crate) is_unresolved: bool,
     /// Whether the program has shut down the half for reading, and that for writing.
     pub(crate) is_shut: [bool; 2],
 }
@@ -56,7 +61,7 @@ impl Connection {
         storage.push(SocketStorage::EMPTY);
         let mut sockets = SocketSet::new(storage);
         let handle = sockets.add(Socket::new(buffer()?, buffer()?));
-        Ok(Self { key, owner, sockets, handle, due: Instant::NEVER, is_shut: [false; 2] })
+        Ok(Self { key, owner, sockets, handle, end: Instant::NEVER, is_unresolved: false, is_shut: [false; 2] })
     }
 
     pub(crate) fn socket(&mut self) -> &mut Socket<'static> {
@@ -90,6 +95,8 @@ impl<Plat: Platform> Waits<Plat> {
 struct Slot<Plat: Platform> {
     waits: &'static Waits<Plat>,
     connection: Option<Connection>,
+    /// Whether the index is in `unresolved`.
+    is_listed: bool,
 }
 
 /// The connections, each with an index and wait queues. The table keeps the memory of its largest size.
@@ -97,12 +104,17 @@ pub(crate) struct Connections<Plat: Platform> {
     slots: Vec<Slot<Plat>>,
     free: Vec<usize>,
     by_key: HashMap<Key, usize, FixedState>,
+    /// When connections need attention.
+    deadlines: Deadlines,
+    /// The connections that wait for the MAC address of a neighbour.
+    unresolved: VecDeque<usize>,
 }
 
 impl<Plat: Platform> Connections<Plat> {
     pub(crate) fn new(seed: u64) -> Self {
         let by_key = HashMap::with_hasher(FixedState::with_seed(seed));
-        Self { slots: Vec::new(), free: Vec::new(), by_key }
+        let (slots, free, unresolved) = (Vec::new(), Vec::new(), VecDeque::new());
+        Self { slots, free, by_key, deadlines: Deadlines::new(), unresolved }
     }
 
     /// Returns the number of connections.
@@ -123,9 +135,13 @@ impl<Plat: Platform> Connections<Plat> {
             self.slots.try_reserve(1).map_err(|_| OutOfResources)?;
             // Each slot may become free.
             self.free.try_reserve(self.slots.len() + 1).map_err(|_| OutOfResources)?;
+            // Each connection may wait for a neighbour.
+            let missing = self.slots.len() + 1 - self.unresolved.len();
+            self.unresolved.try_reserve(missing).map_err(|_| OutOfResources)?;
             let waits = Waits::allocate()?;
+            self.deadlines.add_index()?;
             self.free.push(self.slots.len());
-            self.slots.push(Slot { waits, connection: None });
+            self.slots.push(Slot { waits, connection: None, is_listed: false });
         }
         let Some(index) = self.free.pop() else { return Err(OutOfResources) };
         self.slots[index].connection = Some(connection);
@@ -146,6 +162,7 @@ impl<Plat: Platform> Connections<Plat> {
     pub(crate) fn remove(&mut self, index: usize) {
         self.forget_key(index);
         if self.slots[index].connection.take().is_some() {
+            self.deadlines.set(index, Instant::NEVER);
             self.free.push(index);
         }
     }
@@ -163,9 +180,31 @@ impl<Plat: Platform> Connections<Plat> {
         0..self.slots.len()
     }
 
-    /// Returns when the first connection needs attention.
-    pub(crate) fn first_due(&self) -> Instant {
-        let all = self.slots.iter().filter_map(|slot| slot.connection.as_ref());
-        all.map(|connection| connection.due).min().unwrap_or(Instant::NEVER)
+    /// Notes when a connection needs attention again, and whether it waits for the address of a neighbour.
+    pub(crate) fn note(&mut self, index: usize, due: Instant) {
+        self.deadlines.set(index, due);
+        let slot = &mut self.slots[index];
+        let is_unresolved = slot.connection.as_ref().is_some_and(|connection| connection.is_unresolved);
+        if is_unresolved && !slot.is_listed {
+            slot.is_listed = true;
+            self.unresolved.push_back(index);
+        }
+    }
+
+    /// Returns when the first connection needs attention, and which one that is.
+    pub(crate) fn first_due(&self) -> Option<(Instant, usize)> {
+        self.deadlines.first()
+    }
+
+    /// Returns how many connections may wait for the address of a neighbour.
+    pub(crate) fn unresolved(&self) -> usize {
+        self.unresolved.len()
+    }
+
+    /// Takes one of the connections that may wait for the address of a neighbour.
+    pub(crate) fn take_unresolved(&mut self) -> Option<usize> {
+        let index = self.unresolved.pop_front()?;
+        self.slots[index].is_listed = false;
+        Some(index)
     }
 }

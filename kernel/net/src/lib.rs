@@ -16,7 +16,9 @@
 //! |---|---|
 //! | `link`, `loopback` | what a device that passes frames offers; a link from a computer to itself |
 //! | `stack` | the lock, the G that serves the link, and its timer |
-//! | `state` | what the lock guards; which connection gets a frame; when a connection needs attention again |
+//! | `state` | what the lock guards; which connection gets a frame; when a connection sends |
+//! | `services` | the client of DHCP |
+//! | `deadlines` | which connection needs attention first |
 //! | `calls` | what programs do with the state: listeners, new connections, and the end of both |
 //! | `connections` | the table of connections; each has a set of sockets with one socket |
 //! | `packet` | one frame at a time, as a device of smoltcp |
@@ -43,14 +45,18 @@ extern crate alloc;
 mod address;
 mod calls;
 mod connections;
+mod deadlines;
 mod error;
 mod link;
 mod listener;
 mod loopback;
 mod packet;
+mod services;
 mod stack;
 mod state;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 pub use address::ToSocketAddr;
 pub use error::NetError;

@@ -6,7 +6,7 @@ use core::fmt;
 
 use crate::link::{FRAME_BYTES, Link};
 
-/// The number of frames for which there is room. Further ones are lost.
+/// The number of frames for which there is room. Who sends more has to wait.
 const FRAMES: usize = 1024;
 
 /// A link that receives what it sends. No frame leaves the computer, so nothing depends on a device.
@@ -42,15 +42,15 @@ impl Link for Loopback {
         false
     }
 
+    /// The frame that is received makes room for its answer.
     fn receive(&mut self, frame: &mut [u8; FRAME_BYTES]) -> Option<usize> {
         let received = self.frames.pop_front()?;
         frame[..received.len()].copy_from_slice(&received);
         Some(received.len())
     }
 
-    /// The answer to a frame must not wait until there is room, because the answer is what makes room.
     fn can_send(&mut self) -> bool {
-        true
+        self.frames.len() < FRAMES
     }
 
     /// Loses the frame if there is no room or no memory, as an Ethernet may.

@@ -1,5 +1,7 @@
 //! One frame at a time, as a device of smoltcp.
 
+use alloc::boxed::Box;
+
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetFrame, EthernetProtocol, Ipv4Packet, TcpPacket};
@@ -7,26 +9,35 @@ use smoltcp::wire::{EthernetFrame, EthernetProtocol, Ipv4Packet, TcpPacket};
 use crate::connections::Key;
 use crate::link::{FRAME_BYTES, Link};
 
+/// A link, as smoltcp uses it for one set of sockets.
+pub(crate) struct Wire {
+    pub(crate) link: Box<dyn Link>,
+    /// Memory for a frame to send.
+    room: Box<[u8; FRAME_BYTES]>,
+    /// Whether a socket could not send because the link had no room.
+    pub(crate) was_full: bool,
+    /// Whether a socket could not send because the MAC address of its neighbour is not known.
+    pub(crate) is_unresolved: bool,
+}
+
+impl Wire {
+    pub(crate) fn new(link: Box<dyn Link>) -> Self {
+        Self { link, room: Box::new([0; FRAME_BYTES]), was_full: false, is_unresolved: false }
+    }
+}
+
 /// A device that has received at most one frame, and sends over a link.
 pub(crate) struct Packet<'a> {
-    pub(crate) link: &'a mut dyn Link,
+    pub(crate) wire: &'a mut Wire,
     /// The frame, until smoltcp takes it.
     pub(crate) received: Option<&'a [u8]>,
-    /// Memory for a frame to send.
-    pub(crate) room: &'a mut [u8; FRAME_BYTES],
-    /// Set when a frame asks for the MAC address of a neighbour. Its packet is sent only after the answer.
-    pub(crate) has_asked: &'a mut bool,
 }
 
 /// The frame that was received.
 pub(crate) struct Received<'a>(&'a [u8]);
 
 /// Room for a frame to send.
-pub(crate) struct Room<'a> {
-    link: &'a mut dyn Link,
-    room: &'a mut [u8; FRAME_BYTES],
-    has_asked: &'a mut bool,
-}
+pub(crate) struct Room<'a>(&'a mut Wire);
 
 impl Device for Packet<'_> {
     type RxToken<'t>
@@ -38,14 +49,20 @@ impl Device for Packet<'_> {
     where
         Self: 't;
 
-    /// The caller has ensured that the link can send the answer to the frame.
+    /// There is room for the answer to the frame: see [`Link::receive`].
     fn receive(&mut self, _: Instant) -> Option<(Received<'_>, Room<'_>)> {
-        let frame = self.received.take()?;
-        Some((Received(frame), Room { link: self.link, room: self.room, has_asked: self.has_asked }))
+        Some((Received(self.received.take()?), Room(self.wire)))
     }
 
+    /// smoltcp takes the room for a frame before it looks for the address of the neighbour. If that is not known, it
+    /// drops the room, or asks for the address in it.
     fn transmit(&mut self, _: Instant) -> Option<Room<'_>> {
-        self.link.can_send().then_some(Room { link: self.link, room: self.room, has_asked: self.has_asked })
+        self.wire.was_full = !self.wire.link.can_send();
+        if self.wire.was_full {
+            return None;
+        }
+        self.wire.is_unresolved = true;
+        Some(Room(self.wire))
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
@@ -64,10 +81,11 @@ impl RxToken for Received<'_> {
 
 impl TxToken for Room<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, bytes: usize, fill: F) -> R {
-        let frame = &mut self.room[..bytes];
+        let Wire { link, room, is_unresolved, .. } = self.0;
+        let frame = &mut room[..bytes];
         let result = fill(frame);
-        *self.has_asked |= EthernetFrame::new_unchecked(&*frame).ethertype() == EthernetProtocol::Arp;
-        self.link.send(frame);
+        *is_unresolved = EthernetFrame::new_unchecked(&*frame).ethertype() == EthernetProtocol::Arp;
+        link.send(frame);
         result
     }
 }

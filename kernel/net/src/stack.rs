@@ -15,7 +15,7 @@ use crate::error::NetError;
 use crate::link::Link;
 use crate::state::State;
 
-/// The number of frames after which the G that serves the link lets other Gs use the stack.
+/// The number of frames, and of connections with something due, after which the G that serves the link lets other Gs use the stack.
 const BATCH: usize = 32;
 
 /// The addresses of a computer.
@@ -102,8 +102,7 @@ impl<Plat: Platform> Stack<Plat> {
         loop {
             let mut state = self.state.lock();
             let now = time::now::<Plat>();
-            let has_more = state.receive(BATCH, now);
-            state.run_timers(now);
+            let has_more = state.receive(BATCH, now) | state.run_timers(BATCH, now);
             let until = state.sleep();
             drop(state);
             if has_more {
@@ -142,7 +141,7 @@ impl<Plat: Platform> Stack<Plat> {
             if let Some(address) = state.address() {
                 return Ok(address);
             }
-            state.configured().readable.wait_limited(&mut state, limit)?;
+            state.configured.readable.wait_limited(&mut state, limit)?;
         }
     }
 

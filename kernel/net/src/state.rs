@@ -8,15 +8,15 @@ use core::time::Duration;
 
 use gmp_sched::platform::{OutOfResources, Platform};
 use gmp_sched::time::Instant;
-use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
-use smoltcp::socket::dhcpv4;
+use smoltcp::iface::{Config, Interface, PollResult, SocketSet};
 use smoltcp::socket::tcp::State as TcpState;
-use smoltcp::wire::{EthernetAddress, IpCidr, Ipv4Cidr};
+use smoltcp::wire::{EthernetAddress, Ipv4Cidr};
 
 use crate::connections::{Connection, Connections, Key, Owner, Waits};
 use crate::error::NetError;
 use crate::link::{FRAME_BYTES, Link};
-use crate::packet::{Class, Packet, classify};
+use crate::packet::{Class, Packet, Wire, classify};
+use crate::services::Services;
 use crate::stack::{Configuration, Usage};
 
 /// The largest number of connections of a listener that are half-open or wait for `accept`.
@@ -25,15 +25,14 @@ pub(crate) const BACKLOG: usize = 128;
 const HALF_OPEN: Duration = Duration::from_secs(10);
 /// How long a peer may leave data without an answer.
 const SILENCE: Duration = Duration::from_secs(120);
-/// How long a peer may be silent after the program has dropped its stream.
-const CLOSING: Duration = Duration::from_secs(30);
-/// How long to wait if smoltcp has something to do at once, and has not done it although the link can send.
-const PAUSE: Duration = Duration::from_millis(1);
+/// How long a peer may be silent after the program has dropped its stream, or before it answers a `connect`.
+pub(crate) const CLOSING: Duration = Duration::from_secs(30);
 
 /// A listener.
 pub(crate) struct Listener {
     pub(crate) port: u16,
-    pub(crate) half_open: usize,
+    /// The connections that their peers have not confirmed.
+    pub(crate) half_open: Vec<usize>,
     /// The connections that wait for `accept`.
     pub(crate) ready: VecDeque<usize>,
 }
@@ -46,35 +45,42 @@ pub(crate) struct Place<Plat: Platform> {
 
 pub(crate) struct State<Plat: Platform> {
     pub(crate) interface: Interface,
-    link: Box<dyn Link>,
+    pub(crate) wire: Wire,
     pub(crate) connections: Connections<Plat>,
     pub(crate) listeners: Vec<Place<Plat>>,
-    /// The client of DHCP. This set also gets the frames that are for no connection.
-    services: SocketSet<'static>,
-    dhcp: Option<SocketHandle>,
-    dhcp_due: Instant,
-    /// No connection and no service needs attention before this time.
-    first_due: Instant,
+    pub(crate) services: Services,
     /// The G that serves the link sleeps until this time.
     asleep_until: Instant,
     /// Whether that G waits until the link can send.
     is_stalled: bool,
-    /// Whether a packet waits for the address of a neighbour.
-    has_asked: bool,
     pub(crate) last_port: u16,
     /// For `connect`, which waits for an address of this computer.
-    configured: &'static Waits<Plat>,
+    pub(crate) configured: &'static Waits<Plat>,
     received: Box<[u8; FRAME_BYTES]>,
-    room: Box<[u8; FRAME_BYTES]>,
 }
 
 /// Returns a time of the scheduler's clock as smoltcp counts it: rounded down, so that nothing happens too early.
-fn micros(now: Instant) -> smoltcp::time::Instant {
+pub(crate) fn micros(now: Instant) -> smoltcp::time::Instant {
     smoltcp::time::Instant::from_micros((now.as_nanos() / 1_000) as i64)
 }
 
-fn from_micros(at: Option<smoltcp::time::Instant>) -> Instant {
-    at.map_or(Instant::NEVER, |at| Instant::from_nanos(u64::try_from(at.total_micros()).unwrap_or(0) * 1_000))
+/// Lets the sockets of a set send what they have to send. Returns when they need attention again, which is now only if
+/// the link is full, or if a client of DHCP begins anew.
+pub(crate) fn send(
+    interface: &mut Interface,
+    wire: &mut Wire,
+    sockets: &mut SocketSet<'static>,
+    now: Instant,
+) -> Instant {
+    let at = micros(now);
+    wire.was_full = false;
+    let mut packet = Packet { wire, received: None };
+    while interface.poll_egress(at, &mut packet, sockets) != PollResult::None {}
+    let due = interface
+        .poll_at(at, sockets)
+        .map_or(Instant::NEVER, |due| Instant::from_nanos(u64::try_from(due.total_micros()).unwrap_or(0) * 1_000));
+    // What waits for the link is served in the order in which it came.
+    due.max(now)
 }
 
 fn std_duration(time: Duration) -> Option<smoltcp::time::Duration> {
@@ -83,33 +89,25 @@ fn std_duration(time: Duration) -> Option<smoltcp::time::Duration> {
 
 impl<Plat: Platform> State<Plat> {
     pub(crate) fn new(
-        mut link: Box<dyn Link>,
+        link: Box<dyn Link>,
         configuration: &Configuration,
         now: Instant,
     ) -> Result<Self, OutOfResources> {
         let mut config = Config::new(EthernetAddress(link.mac()).into());
         config.random_seed = configuration.seed;
-        let (mut room, mut has_asked) = (Box::new([0; FRAME_BYTES]), false);
-        let mut packet = Packet { link: &mut *link, received: None, room: &mut room, has_asked: &mut has_asked };
-        let interface = Interface::new(config, &mut packet, micros(now));
-        let mut services = SocketSet::new(Vec::new());
-        let dhcp = configuration.address.is_none().then(|| services.add(dhcpv4::Socket::new()));
+        let mut wire = Wire::new(link);
+        let interface = Interface::new(config, &mut Packet { wire: &mut wire, received: None }, micros(now));
         let mut state = Self {
             interface,
-            link,
+            wire,
             connections: Connections::new(configuration.seed.rotate_left(32)),
             listeners: Vec::new(),
-            services,
-            dhcp,
-            dhcp_due: if dhcp.is_some() { now } else { Instant::NEVER },
-            first_due: now,
+            services: Services::new(configuration.address.is_none(), now),
             asleep_until: Instant::NEVER,
             is_stalled: false,
-            has_asked,
             last_port: (configuration.seed >> 16) as u16,
             configured: Waits::allocate()?,
             received: Box::new([0; FRAME_BYTES]),
-            room,
         };
         if let Some((address, prefix)) = configuration.address {
             state.configure(Some(Ipv4Cidr::new(address, prefix.min(32))), configuration.gateway);
@@ -117,43 +115,25 @@ impl<Plat: Platform> State<Plat> {
         Ok(state)
     }
 
-    fn configure(&mut self, address: Option<Ipv4Cidr>, gateway: Option<Ipv4Addr>) {
-        self.interface.update_ip_addrs(|addresses| {
-            addresses.clear();
-            // There is room for two addresses.
-            let _ = address.map(|address| addresses.push(IpCidr::Ipv4(address)));
-        });
-        self.interface.routes_mut().remove_default_ipv4_route();
-        if let Some(gateway) = gateway {
-            // There is room for a route, because the last one was removed.
-            let _ = self.interface.routes_mut().add_default_ipv4_route(gateway);
-        }
-        self.configured.readable.notify_all();
-    }
-
     pub(crate) fn address(&self) -> Option<Ipv4Addr> {
         self.interface.ipv4_addr()
     }
 
-    pub(crate) fn configured(&self) -> &'static Waits<Plat> {
-        self.configured
-    }
-
     pub(crate) fn is_link_up(&self) -> bool {
-        self.link.is_up()
+        self.wire.link.is_up()
     }
 
     /// # Errors
     /// If the link is broken.
     pub(crate) fn check_link(&self) -> Result<(), NetError> {
-        if self.link.is_broken() { Err(NetError::Device) } else { Ok(()) }
+        if self.wire.link.is_broken() { Err(NetError::Device) } else { Ok(()) }
     }
 
     pub(crate) fn usage(&self) -> Usage {
         let listeners = self.listeners.iter().filter_map(|place| place.listener.as_ref());
         Usage {
             connections: self.connections.count(),
-            half_open: listeners.clone().map(|listener| listener.half_open).sum(),
+            half_open: listeners.clone().map(|listener| listener.half_open.len()).sum(),
             listeners: listeners.count(),
         }
     }
@@ -161,11 +141,7 @@ impl<Plat: Platform> State<Plat> {
     /// Passes on up to `most` frames that have arrived. Returns whether there may be more.
     pub(crate) fn receive(&mut self, most: usize, now: Instant) -> bool {
         for _ in 0..most {
-            // smoltcp may answer a frame at once.
-            if !self.link.can_send() {
-                return false;
-            }
-            let Some(bytes) = self.link.receive(&mut self.received) else { return false };
+            let Some(bytes) = self.wire.link.receive(&mut self.received) else { return false };
             self.pass_on(bytes, now);
         }
         true
@@ -185,19 +161,25 @@ impl<Plat: Platform> State<Plat> {
             _ => None,
         };
         let sockets = match connection.and_then(|index| self.connections.get(index)) {
-            Some(connection) => &mut connection.sockets,
-            None => &mut self.services,
+            Some(connection) => {
+                connection.end = now + CLOSING;
+                &mut connection.sockets
+            }
+            None => &mut self.services.sockets,
         };
-        let received = Some(&self.received[..bytes]);
-        let (link, room, has_asked) = (&mut *self.link, &mut *self.room, &mut self.has_asked);
-        self.interface.poll_ingress_single(micros(now), &mut Packet { link, received, room, has_asked }, sockets);
+        let mut packet = Packet { wire: &mut self.wire, received: Some(&self.received[..bytes]) };
+        self.interface.poll_ingress_single(micros(now), &mut packet, sockets);
         match (connection, class) {
             (Some(index), _) => self.settle(index, now),
-            (None, Class::Neighbour) if core::mem::take(&mut self.has_asked) => {
-                self.connections.indices().for_each(|index| self.settle(index, now));
+            (None, Class::Neighbour) => {
+                for _ in 0..self.connections.unresolved() {
+                    let Some(index) = self.connections.take_unresolved() else { break };
+                    self.settle(index, now);
+                }
+                self.settle_services(now);
             }
-            (None, Class::Other) if self.dhcp.is_some() => self.settle_services(now),
-            _ => {}
+            (None, Class::Other) => self.settle_services(now),
+            (None, Class::Connection(..)) => {}
         }
     }
 
@@ -209,11 +191,12 @@ impl<Plat: Platform> State<Plat> {
         let of_port = |place: &Place<Plat>| place.listener.as_ref().is_some_and(|it| it.port == key.port);
         let Some(index) = self.listeners.iter().position(of_port) else { return Ok(None) };
         let Some(listener) = &mut self.listeners[index].listener else { return Ok(None) };
-        if listener.half_open + listener.ready.len() >= BACKLOG {
+        if listener.half_open.len() + listener.ready.len() >= BACKLOG {
             return Err(OutOfResources);
         }
         let added = self.connections.add(key, Owner::HalfOpen(index))?;
-        listener.half_open += 1;
+        // There is room for the whole backlog.
+        listener.half_open.push(added);
         let socket = self.connections.get(added).ok_or(OutOfResources)?.socket();
         socket.set_timeout(std_duration(HALF_OPEN));
         // The socket is new, and the port is not zero.
@@ -225,16 +208,14 @@ impl<Plat: Platform> State<Plat> {
     /// of the socket.
     pub(crate) fn settle(&mut self, index: usize, now: Instant) {
         let Some(connection) = self.connections.get(index) else { return };
-        limit_silence(connection);
-        let (link, room, has_asked) = (&mut *self.link, &mut *self.room, &mut self.has_asked);
-        let mut packet = Packet { link, received: None, room, has_asked };
-        let at = micros(now);
-        while self.interface.poll_egress(at, &mut packet, &mut connection.sockets) != PollResult::None {}
-        connection.due = from_micros(self.interface.poll_at(at, &connection.sockets));
-        if connection.due <= now && self.link.can_send() {
-            connection.due = now + PAUSE;
-        }
-        self.first_due = self.first_due.min(connection.due);
+        limit_silence(connection, now);
+        self.wire.is_unresolved = connection.is_unresolved;
+        let due = send(&mut self.interface, &mut self.wire, &mut connection.sockets, now);
+        // `poll_at` of a TCP socket names as due now only what `dispatch` then sends.
+        debug_assert!(due > now || self.wire.was_full, "a connection has something to send, and does not send it");
+        connection.is_unresolved = self.wire.is_unresolved;
+        let end = if connection.owner == Owner::Closing { connection.end } else { Instant::NEVER };
+        self.connections.note(index, due.min(end));
         self.follow(index);
     }
 
@@ -249,12 +230,12 @@ impl<Plat: Platform> State<Plat> {
             Owner::HalfOpen(listener) => match state {
                 TcpState::SynReceived => {}
                 TcpState::Listen | TcpState::Closed => {
-                    self.leave_half_open(listener);
+                    self.leave_half_open(listener, index);
                     self.connections.remove(index);
                 }
                 _ => {
                     connection.owner = Owner::Queued(listener);
-                    self.leave_half_open(listener);
+                    self.leave_half_open(listener, index);
                     let place = &mut self.listeners[listener];
                     if let Some(listener) = &mut place.listener {
                         // There is room for the whole backlog.
@@ -275,66 +256,48 @@ impl<Plat: Platform> State<Plat> {
                     waits.writable.notify_all();
                 }
             }
-            // A reset is sent once, if it can be sent now. If the peer does not get it, its next segment is answered
-            // with one.
-            Owner::Closing if matches!(state, TcpState::Closed | TcpState::TimeWait) => self.connections.remove(index),
+            // The last segment, which may be a reset, is sent once. If the peer does not get it, its next segment is
+            // answered with a reset.
+            Owner::Closing if matches!(state, TcpState::Closed | TcpState::TimeWait) && !self.wire.was_full => {
+                self.connections.remove(index);
+            }
             Owner::Closing => {}
         }
     }
 
-    fn leave_half_open(&mut self, listener: usize) {
+    fn leave_half_open(&mut self, listener: usize, connection: usize) {
         if let Some(listener) = &mut self.listeners[listener].listener {
-            listener.half_open -= 1;
+            listener.half_open.retain(|&index| index != connection);
         }
     }
 
-    /// Lets the services send what they have to send, and takes over what DHCP has found out.
-    fn settle_services(&mut self, now: Instant) {
-        let (link, room, has_asked) = (&mut *self.link, &mut *self.room, &mut self.has_asked);
-        let mut packet = Packet { link, received: None, room, has_asked };
-        let at = micros(now);
-        while self.interface.poll_egress(at, &mut packet, &mut self.services) != PollResult::None {}
-        let Some(dhcp) = self.dhcp else { return };
-        match self.services.get_mut::<dhcpv4::Socket<'_>>(dhcp).poll() {
-            None => {}
-            Some(dhcpv4::Event::Deconfigured) => self.configure(None, None),
-            Some(dhcpv4::Event::Configured(config)) => {
-                let (address, router) = (config.address, config.router);
-                self.configure(Some(address), router);
-            }
-        }
-        self.dhcp_due = from_micros(self.interface.poll_at(at, &self.services));
-        if self.dhcp_due <= now && self.link.can_send() {
-            self.dhcp_due = now + PAUSE;
-        }
-        self.first_due = self.first_due.min(self.dhcp_due);
+    /// Returns when the first connection or service needs attention.
+    fn first_due(&self) -> Instant {
+        self.connections.first_due().map_or(Instant::NEVER, |(due, _)| due).min(self.services.due)
     }
 
-    /// Does what is due. Called by the G that serves the link.
-    pub(crate) fn run_timers(&mut self, now: Instant) {
-        if now < self.first_due || !self.link.can_send() {
-            return;
-        }
-        self.first_due = Instant::NEVER;
-        if self.dhcp_due <= now {
+    /// Does what is due, for up to `most` connections. Returns whether there may be more. Called by the G that serves
+    /// the link.
+    pub(crate) fn run_timers(&mut self, most: usize, now: Instant) -> bool {
+        if self.services.due <= now && self.wire.link.can_send() {
             self.settle_services(now);
         }
-        for index in self.connections.indices() {
-            if self.connections.get(index).is_some_and(|connection| connection.due <= now) {
-                self.settle(index, now);
-            }
+        for _ in 0..most {
+            let due = self.connections.first_due().filter(|(due, _)| *due <= now);
+            let Some((_, index)) = due.filter(|_| self.wire.link.can_send()) else { return false };
+            self.settle(index, now);
         }
-        self.first_due = self.first_due.min(self.dhcp_due).min(self.connections.first_due());
+        true
     }
 
     /// Ends a piece of work of the G that serves the link. Returns the time until which it may sleep.
     pub(crate) fn sleep(&mut self) -> Instant {
-        self.link.flush();
-        if self.link.is_broken() {
+        self.wire.link.flush();
+        if self.wire.link.is_broken() {
             self.wake_all();
             self.asleep_until = Instant::NEVER;
-        } else if self.link.can_send() {
-            self.asleep_until = self.first_due;
+        } else if self.wire.link.can_send() {
+            self.asleep_until = self.first_due();
         } else {
             // The interrupt of the link ends the sleep. What is due has to wait for that.
             (self.is_stalled, self.asleep_until) = (true, Instant::NEVER);
@@ -357,30 +320,30 @@ impl<Plat: Platform> State<Plat> {
     /// Ends a piece of work of another G. Returns whether the G that serves the link has to wake, because it has to be
     /// awake earlier than it knows.
     pub(crate) fn finish(&mut self) -> bool {
-        self.link.flush();
-        let is_needed = self.first_due < self.asleep_until || (self.is_stalled && self.link.can_send());
+        self.wire.link.flush();
+        let is_needed = self.first_due() < self.asleep_until || (self.is_stalled && self.wire.link.can_send());
         if is_needed {
             // It is not woken twice.
-            (self.is_stalled, self.asleep_until) = (false, self.first_due);
+            (self.is_stalled, self.asleep_until) = (false, self.first_due());
         }
         is_needed
     }
 }
 
 /// Sets how long the peer may be silent.
-fn limit_silence(connection: &mut Connection) {
-    let owner = connection.owner;
+fn limit_silence(connection: &mut Connection, now: Instant) {
+    let (owner, is_over) = (connection.owner, now >= connection.end);
     let socket = connection.socket();
     let limit = match (owner, socket.state()) {
-        // Nobody reads the data that arrives.
-        (Owner::Closing, _) if socket.can_recv() => {
+        // Nobody reads the data that arrives. smoltcp would count the silence before the end of the stream, too.
+        (Owner::Closing, _) if socket.can_recv() || is_over => {
             socket.abort();
             None
         }
         (Owner::Closing, _) => {
             // The connection may be removed as soon as its peer has closed it, too.
             socket.set_ack_delay(None);
-            Some(CLOSING)
+            None
         }
         (Owner::HalfOpen(_), _) => Some(HALF_OPEN),
         (_, TcpState::SynSent) => Some(CLOSING),

@@ -60,6 +60,9 @@ impl Link for End {
     }
 
     fn receive(&mut self, frame: &mut [u8; FRAME_BYTES]) -> Option<usize> {
+        if !self.can_send() {
+            return None;
+        }
         let received = self.in_.frames.lock().unwrap().pop_front()?;
         frame[..received.len()].copy_from_slice(&received);
         Some(received.len())

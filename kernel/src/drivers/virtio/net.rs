@@ -106,6 +106,9 @@ impl Link for NetDevice {
     }
 
     fn receive(&mut self, frame: &mut [u8; FRAME_BYTES]) -> Option<usize> {
+        if !self.can_send() {
+            return None;
+        }
         let bytes = self.receive.frames.receive(frame)?;
         self.receive.pass();
         Some(bytes)

@@ -27,7 +27,7 @@ use shared::late::beside_hogs;
 use shared::report::{Setting, begin, end, measure, report, report_late};
 use shared::{Arguments, Workload, workloads};
 
-#[path = "../../../gmp-sched/benches/shared/mod.rs"]
+#[path = "../../../../gmp-sched/benches/shared/mod.rs"]
 mod shared;
 
 /// What the module `shared` requires of this program.
