@@ -1,4 +1,4 @@
-//! The workloads that run both in the kernel (`programs/src/bin/bench.rs`) and on threads of the host
+//! The workloads that run both in the kernel (`programs/src/bin/bench/main.rs`) and on threads of the host
 //! (`benches/workloads.rs`), and what these two programs print. Each of them includes this file as a module. Most
 //! workloads are also in a Go program (`boot/peers/go/main.go`), with which the results are compared. There they have
 //! the same names and, except for `PARKED`, the same parameters.

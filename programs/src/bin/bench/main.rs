@@ -12,6 +12,8 @@
 
 extern crate alloc;
 
+mod net;
+
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -107,6 +109,9 @@ const OWN: &[Workload] = &[
     ("io", disk_reads),
     ("io_stream", disk_streams),
     ("io_sha256", hashing),
+    ("net_connect", net::connections),
+    ("net_echo", net::echoes),
+    ("net_poll_wake", net::wakes),
 ];
 
 /// Measures a system call that does nothing: entering it and returning from it.

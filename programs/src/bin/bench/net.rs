@@ -1,0 +1,115 @@
+//! Workloads of the network: both ends of each connection are on this computer. On the machine this is the loopback of
+//! `kernel-net`, which needs no device.
+
+use core::sync::atomic::Ordering;
+
+use kernel::clock::now;
+use kernel::net::{NetError, TcpListener, TcpStream};
+use kernel::prelude::*;
+
+use crate::platform::memory_in_use;
+use crate::shared::report::{measure, report};
+use crate::{BEGUN, EVENTS, measure_events};
+
+/// Returns what arrives to the peer, until its end.
+fn echo(stream: &TcpStream) -> Result<(), NetError> {
+    let mut buffer = [0; 64];
+    loop {
+        match stream.read(&mut buffer)? {
+            0 => return Ok(()),
+            count => stream.write_all(&buffer[..count])?,
+        }
+    }
+}
+
+/// Makes a connection. Returns the end that has connected, and the end that was accepted.
+fn connect(listener: &TcpListener) -> Result<[TcpStream; 2], NetError> {
+    let near = TcpStream::connect(listener.local_addr())?;
+    Ok([near, listener.accept()?.0])
+}
+
+fn listen() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").expect("a free port")
+}
+
+/// Measures the life of a connection: one end connects, the other accepts, and both are dropped.
+pub(crate) fn connections() {
+    const CONNECTIONS: u64 = 1_000;
+    let listener = listen();
+    // The first use of the network starts its G.
+    drop(connect(&listener));
+    measure("net_connect", CONNECTIONS, || {
+        for _ in 0..CONNECTIONS {
+            drop(connect(&listener).expect("nothing else uses the port"));
+        }
+    });
+}
+
+/// Measures a round trip of 64 bytes beside 1, 100, 1,000 and 10,000 idle connections, each with a G that waits for
+/// data. Also measures the memory of an idle connection: both of its ends, and the G. Ends earlier if there is no room
+/// for as many connections.
+pub(crate) fn echoes() {
+    const ROUNDS: u64 = 1_000;
+    let listener = listen();
+    let Ok(near) = serve(&listener) else { return };
+    let mut idle = Vec::new();
+    let before = memory_in_use();
+    for count in [1, 100, 1_000, 10_000] {
+        while idle.len() < count {
+            match serve(&listener) {
+                Ok(stream) => idle.push(stream),
+                Err(error) => {
+                    eprintln!("bench: {} connections: {error}", idle.len());
+                    return;
+                }
+            }
+        }
+        measure(&format!("net_echo_{count}"), ROUNDS, || {
+            let (sent, mut received) = ([7; 64], [0; 64]);
+            for _ in 0..ROUNDS {
+                near.write_all(&sent).expect("the other end reads");
+                let mut rest = &mut received[..];
+                while !rest.is_empty() {
+                    let count = near.read(rest).expect("the other end answers");
+                    rest = &mut rest[count..];
+                }
+            }
+        });
+    }
+    if let (Some(before), Some(after)) = (before, memory_in_use()) {
+        report("net_connection", after.saturating_sub(before) as f64 / idle.len() as f64, "B");
+    }
+}
+
+/// Makes a connection to a G that echoes.
+fn serve(listener: &TcpListener) -> Result<TcpStream, NetError> {
+    let [near, far] = connect(listener)?;
+    go(move || echo(&far)).detach();
+    Ok(near)
+}
+
+/// Measures the time from a write at one end of a connection until the G that reads at the other end runs. In between,
+/// the G that serves the loopback wakes and readies it.
+pub(crate) fn wakes() {
+    let [near, far] = connect(&listen()).expect("a connection");
+    near.set_nodelay(true).expect("an open connection");
+    measure_events("net_poll_wake", || {
+        let reading = go(move || {
+            let read = |_| {
+                far.read(&mut [0]).expect("the other end writes");
+                now() - BEGUN.swap(0, Ordering::Relaxed)
+            };
+            (0..EVENTS).map(read).sum()
+        });
+        for _ in 0..EVENTS {
+            // The G `reading` begins to wait during this sleep. On a busy network it may still wait for the last byte.
+            sleep(Duration::from_micros(100));
+            while BEGUN.load(Ordering::Relaxed) != 0 {
+                sleep(Duration::from_micros(100));
+            }
+            BEGUN.store(now(), Ordering::Relaxed);
+            near.write_all(b"x").expect("the other end reads");
+        }
+        reading.join().expect("no panic")
+    });
+}
