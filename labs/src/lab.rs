@@ -27,6 +27,8 @@ pub(crate) struct Lab {
     pub(crate) checks: Vec<Check>,
     #[serde(rename = "hint", default)]
     pub(crate) hints: Vec<Hint>,
+    #[serde(rename = "question", default)]
+    pub(crate) questions: Vec<Question>,
 }
 
 /// A part of a source file that the student writes.
@@ -61,6 +63,17 @@ pub(crate) enum Tests {
     Tests(Vec<String>),
     /// Models, which loom runs in all interleavings: the names of their tests, without `models::`.
     Models(Vec<String>),
+}
+
+/// A question about what the scheduler does. A run answers it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Question {
+    pub(crate) text: String,
+    /// The test of `labs/checks` that prints the answer.
+    pub(crate) run: String,
+    /// Why the answer is what it is.
+    pub(crate) why: String,
 }
 
 impl Tests {

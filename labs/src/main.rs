@@ -6,6 +6,7 @@ mod error;
 mod filling;
 mod git;
 mod lab;
+mod predict;
 mod report;
 mod run;
 mod selftest;
@@ -66,6 +67,12 @@ enum Order {
         /// Which hint: later ones say more
         #[arg(default_value_t = 1)]
         step: usize,
+    },
+    /// Predict what the scheduler does, then see it. Reads the predictions from the input, a line for each
+    Predict {
+        /// The number of the lab
+        #[arg(value_name = "N")]
+        lab: u32,
     },
     /// Put the starter back into the holes. What you have written is kept in a file, whose name is printed
     Reset {
@@ -156,6 +163,9 @@ fn obey(order: &Order, root: &Path) -> Result<bool> {
             return Ok(Grade::new(lab, &outcome).points() == lab.points());
         }
         Order::Hint { lab, step } => hint(find(&labs, *lab)?, *step)?,
+        Order::Predict { lab } => {
+            return predict::ask(find(&labs, *lab)?, &Tree::of(root), &mut std::io::stdin().lock());
+        }
         Order::Reset { lab } => reset(find(&labs, *lab)?, root)?,
         Order::Submit { lab, output } => submit(find(&labs, *lab)?, root, output.as_deref())?,
         Order::Grade { lab, file, json } => {

@@ -140,9 +140,26 @@ fn verdict(check: &Check, program: &Path) -> Result<Verdict> {
 
 /// Runs one test. If there is a file for a trace, a test on a simulated machine writes the trace of its last run there.
 pub(crate) fn test(program: &Path, test: &str, trace: Option<&Path>) -> Result<Verdict> {
+    let (ended, text) = execute(program, test, trace)?;
+    let test = test.strip_prefix("models::").unwrap_or(test).to_string();
+    Ok(ended.map_or_else(|| Verdict::Hangs { test: test.clone() }, |status| verdict_of(test.clone(), status, &text)))
+}
+
+/// Runs a test that answers a question. Returns the answer that it prints, or `None` if it does not print one.
+pub(crate) fn answer(program: &Path, test: &str, trace: Option<&Path>) -> Result<Option<String>> {
+    let (_, text) = execute(program, test, trace)?;
+    // The harness may have begun the line.
+    let answer = text.lines().find_map(|line| Some(line.split_once("answer: ")?.1.trim().to_string()));
+    Ok(answer)
+}
+
+/// Runs one test with limits on its time and memory. Returns how it ended, or `None` if it stood still, and what it
+/// printed.
+fn execute(program: &Path, test: &str, trace: Option<&Path>) -> Result<(Option<ExitStatus>, String)> {
     let mut command = Command::new(program);
     command.env_remove("GMP_LAB_TRACE").envs(trace.map(|trace| ("GMP_LAB_TRACE", trace)));
-    command.args([test, "--exact", "--test-threads=1"]).env("LOOM_MAX_PREEMPTIONS", "2").env("RUST_BACKTRACE", "0");
+    command.args([test, "--exact", "--test-threads=1", "--show-output"]);
+    command.env("LOOM_MAX_PREEMPTIONS", "2").env("RUST_BACKTRACE", "0");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| Error::file("run", program, &error))?;
     let process = Pid::from_raw(child.id().cast_signed());
@@ -157,9 +174,7 @@ pub(crate) fn test(program: &Path, test: &str, trace: Option<&Path>) -> Result<V
         output.read_to_end(&mut text).map(|_| String::from_utf8_lossy(&text).into_owned())
     });
     let ended = wait(&mut child).map_err(|error| Error::file("wait for", program, &error))?;
-    let text = reader.join().expect("it does not panic").unwrap_or_default();
-    let test = test.strip_prefix("models::").unwrap_or(test).to_string();
-    Ok(ended.map_or_else(|| Verdict::Hangs { test: test.clone() }, |status| verdict_of(test.clone(), status, &text)))
+    Ok((ended, reader.join().expect("it does not panic").unwrap_or_default()))
 }
 
 /// Waits until the process has ended. Returns `None` if it stands still; in that case it has been killed.

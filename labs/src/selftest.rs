@@ -1,5 +1,6 @@
 //! Tests the labs and the grader: the starter gets at most a tenth of the points, and the compiler has no warning for it;
-//! the solution gets all points; each wrong solution fails exactly the checks that it says.
+//! the solution gets all points, and with it each question has an answer; each wrong solution fails exactly the checks
+//! that it says.
 
 use std::path::Path;
 
@@ -7,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::filling::Filling;
 use crate::lab::Lab;
 use crate::report::Grade;
-use crate::run::{Outcome, check};
-use crate::tree::Tree;
+use crate::run::{Outcome, answer, check};
+use crate::tree::{Program, Tree};
 
 /// Of the wrong solutions, a quick test takes only this many.
 const QUICK: usize = 2;
@@ -50,6 +51,13 @@ pub(crate) fn run(labs: &[&Lab], root: &Path, quick: bool) -> Result<bool> {
         }
         // The last one, so that the copy has the solution when the next lab is tested.
         judge("solution", &solution, &|grade, _| grade.points() == lab.points())?;
+        for question in &lab.questions {
+            let Ok(built) = tree.build(Program::Checks) else { continue };
+            let answer = answer(&built.path, &question.run, None)?;
+            is_right &= answer.is_some();
+            let word = if answer.is_some() { "right" } else { "WRONG" };
+            println!("{word}  lab {} {}: {}", lab.number, question.run, answer.as_deref().unwrap_or("no answer"));
+        }
     }
     Ok(is_right)
 }

@@ -33,7 +33,7 @@ pub(crate) fn draw(lab: &Lab, tree: &Tree, outcome: &Outcome) -> Result<Vec<(Str
 }
 
 /// Makes the pages `file`.html and `file`.json of a trace, and removes the trace.
-fn convert(root: &Path, trace: &Path, file: &Path) -> Result<()> {
+pub(crate) fn convert(root: &Path, trace: &Path, file: &Path) -> Result<()> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["run", "--quiet", "-p", "timeline", "--example", "convert", "--"]).arg(trace).arg(file);
     let output = cargo.current_dir(root).output().map_err(|error| Error::new(format!("cannot run cargo: {error}")))?;

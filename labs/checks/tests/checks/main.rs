@@ -4,6 +4,7 @@
 mod context;
 mod machine;
 mod policy;
+mod predictions;
 mod run_queue;
 mod stealing;
 mod waking;

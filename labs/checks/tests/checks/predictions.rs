@@ -1,0 +1,77 @@
+//! The runs that answer the questions of `cargo lab predict`. Each prints its answer; none judges anything.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gmp_sched::sim::{self, Report, channel};
+
+use crate::machine::{of_cpus, run};
+
+fn answer(text: &str) {
+    println!("answer: {text}");
+}
+
+/// The one of `choices` that is nearest to `count`, by their ratio.
+fn about(count: u64, choices: &[u64]) -> String {
+    let distance = |choice: &&u64| (count.max(1) as f64 / (**choice).max(1) as f64).ln().abs();
+    let nearest = choices.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
+    nearest.expect("there are choices").to_string()
+}
+
+/// Main spawns `count` Gs on one P, and waits for them. Returns the numbers of the Gs in the order in which they ran.
+fn order(count: usize) -> Vec<usize> {
+    let order: Arc<Mutex<Vec<usize>>> = Arc::default();
+    let recorded = order.clone();
+    run(of_cpus(1, 0), move || {
+        let spawn = |number| {
+            let order = recorded.clone();
+            sim::go(move || order.lock().expect("no panic").push(number))
+        };
+        let gs: Vec<_> = (0..count).map(spawn).collect();
+        gs.into_iter().for_each(|g| g.join().expect("no panic"));
+    });
+    order.lock().expect("no panic").clone()
+}
+
+#[test]
+fn order_of_four() {
+    let letters: Vec<_> = order(4).into_iter().map(|number| ["A", "B", "C", "D"][number]).collect();
+    answer(&letters.join(" "));
+}
+
+#[test]
+fn first_two_of_three_hundred() {
+    let order = order(300);
+    answer(&format!("{} {}", order[0], order[1]));
+}
+
+fn spread(cpus: usize, count: usize) -> Report {
+    run(of_cpus(cpus, 0), move || {
+        let gs: Vec<_> = (0..count).map(|_| sim::go(|| sim::work(Duration::from_micros(500)))).collect();
+        gs.into_iter().for_each(|g| g.join().expect("no panic"));
+    })
+}
+
+#[test]
+fn thefts() {
+    answer(&about(spread(4, 200).counts.steals, &[1, 8, 80, 800]));
+}
+
+#[test]
+fn wakes_of_a_pair() {
+    let report = run(of_cpus(8, 0), || {
+        let (give, given) = channel(0);
+        let (reply, replied) = channel(0);
+        sim::go(move || given.iter().for_each(|ball: u32| reply.send(ball).expect("the other receives"))).detach();
+        for ball in 0..500 {
+            give.send(ball).expect("the other receives");
+            assert_eq!(replied.recv(), Ok(ball));
+        }
+    });
+    answer(&about(report.counts.wakes, &[0, 20, 500, 1000]));
+}
+
+#[test]
+fn wakes_of_a_burst() {
+    answer(&about(spread(8, 64).counts.wakes, &[1, 10, 64, 200]));
+}
