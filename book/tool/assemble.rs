@@ -130,10 +130,11 @@ mod tests {
     #[test]
     fn every_document_is_a_chapter() {
         let chapters = Chapters::read(root()).unwrap();
-        let folders = ["book/src", "docs", "docs/manual"];
+        let labs = fs::read_dir(root().join("labs")).unwrap().map(|entry| entry.unwrap().file_name());
+        let labs = labs.map(|lab| format!("labs/{}", lab.display())).filter(|lab| root().join(lab).is_dir());
+        let folders = ["book/src", "docs", "docs/manual", "labs"].map(str::to_string).into_iter().chain(labs);
         let missing: Vec<_> = folders
-            .iter()
-            .flat_map(|folder| documents(folder))
+            .flat_map(|folder| documents(&folder))
             .filter(|path| !path.ends_with("SUMMARY.md") && !chapters.contains(path))
             .collect();
         assert!(missing.is_empty(), "not in SUMMARY.md: {missing:?}");
