@@ -62,6 +62,11 @@ impl Book {
             let text = links::replace(&text, |link| {
                 let target = resolve(path, link.path());
                 let page = if chapters.contains(&target) {
+                    let heading = link.fragment().trim_start_matches('#');
+                    let is_there = |text: String| heading.is_empty() || links::has_heading(&text, heading);
+                    if !read(root, &target).is_ok_and(is_there) {
+                        dead.push(link.address.to_string());
+                    }
                     place(&target)
                 } else if link.path().starts_with("timelines/") {
                     return None;

@@ -61,9 +61,24 @@ pub(crate) fn replace(text: &str, mut replace: impl FnMut(&Link<'_>) -> Option<S
     result
 }
 
+/// Whether `text` has the heading that `#name` in an address means, as mdBook and forges name headings.
+pub(crate) fn has_heading(text: &str, name: &str) -> bool {
+    let named = |heading: &str| -> String {
+        let letters = heading.trim().chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
+        letters.flat_map(char::to_lowercase).map(|letter| if letter == ' ' { '-' } else { letter }).collect()
+    };
+    text.lines().any(|line| line.starts_with('#') && named(line.trim_start_matches('#')) == name)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{of, replace};
+    use super::{has_heading, of, replace};
+
+    #[test]
+    fn headings_are_found_by_their_names() {
+        let text = "# The `pick`, and *stealing*\n";
+        assert!(has_heading(text, "the-pick-and-stealing") && !has_heading(text, "the-pick"));
+    }
 
     #[test]
     fn links_to_files_are_found_outside_of_code() {
