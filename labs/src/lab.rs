@@ -153,19 +153,28 @@ impl Lab {
 #[derive(Debug)]
 pub(crate) struct Wrong {
     pub(crate) name: String,
-    /// The names of the checks that must fail.
-    pub(crate) fails: Vec<String>,
+    /// The names of the checks that must fail. `None` if the grader must refuse the solution.
+    pub(crate) fails: Option<Vec<String>>,
     pub(crate) filling: Filling,
 }
 
 impl Wrong {
-    /// Reads a wrong solution. A line of its header names the checks that fail: `//! fails: one, another`.
+    /// Whether its author wants to deceive the grader, or to harm it.
+    pub(crate) fn is_hostile(&self) -> bool {
+        self.name.starts_with("hostile_")
+    }
+
+    /// Reads a wrong solution. A line of its header names the checks that fail, `//! fails: one, another`, or is
+    /// `//! refused`.
     fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).map_err(|error| Error::file("read", path, &error))?;
+        let is_refused = text.lines().any(|line| line == "//! refused");
         let fails = text.lines().find_map(|line| line.strip_prefix("//! fails: "));
-        let fails = fails.ok_or_else(|| Error::new(format!("{} has no line `//! fails: `", path.display())))?;
+        if fails.is_some() == is_refused {
+            return Err(Error::new(format!("{} needs a line `//! fails: ` or `//! refused`", path.display())));
+        }
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let filling = Filling::parse(&text).map_err(|reason| Error::new(format!("{}: {reason}", path.display())))?;
-        Ok(Self { name, fails: fails.split(", ").map(str::to_string).collect(), filling })
+        Ok(Self { name, fails: fails.map(|fails| fails.split(", ").map(str::to_string).collect()), filling })
     }
 }

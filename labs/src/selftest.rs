@@ -6,18 +6,18 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::filling::Filling;
-use crate::lab::Lab;
+use crate::lab::{Lab, Wrong};
 use crate::report::Grade;
 use crate::run::{Outcome, answer, check};
 use crate::tree::{Program, Tree};
 
-/// Of the wrong solutions, a quick test takes only this many.
+/// Of the wrong solutions, a quick test takes only this many, and the hostile ones.
 const QUICK: usize = 2;
 
 /// Tests `labs`, and prints each result. Returns whether all are as they should be.
 pub(crate) fn run(labs: &[&Lab], root: &Path, quick: bool) -> Result<bool> {
     let tree = Tree::copy_of(root)?;
-    let mut is_right = true;
+    let (mut is_right, mut refused) = (true, true);
     for lab in labs {
         let solution = Filling::of_tree(root, &lab.holes)?;
         let starter = lab.starter()?;
@@ -44,10 +44,18 @@ pub(crate) fn run(labs: &[&Lab], root: &Path, quick: bool) -> Result<bool> {
             Ok(())
         };
         judge("starter", &starter, &|grade, warnings| 10 * grade.points() <= lab.points() && warnings.is_empty())?;
-        let wrong = lab.wrong()?;
-        let count = if quick { QUICK } else { wrong.len() };
-        for wrong in wrong.iter().take(count) {
-            judge(&wrong.name, &wrong.filling, &|grade, _| grade.failed() == wrong.fails)?;
+        let (hostile, mistaken): (Vec<_>, Vec<_>) = lab.wrong()?.into_iter().partition(Wrong::is_hostile);
+        let count = if quick { QUICK } else { mistaken.len() };
+        for wrong in mistaken.iter().take(count).chain(&hostile) {
+            match &wrong.fails {
+                Some(fails) => judge(&wrong.name, &wrong.filling, &|grade, _| grade.failed() == *fails)?,
+                None => {
+                    let refusal = solution.with(&wrong.filling).check(&lab.holes);
+                    let word = if refusal.is_err() { "right" } else { "WRONG" };
+                    println!("{word}  lab {} {}: {}", lab.number, wrong.name, refusal.err().unwrap_or_default());
+                    refused &= word == "right";
+                }
+            }
         }
         // The last one, so that the copy has the solution when the next lab is tested.
         judge("solution", &solution, &|grade, _| grade.points() == lab.points())?;
@@ -59,5 +67,5 @@ pub(crate) fn run(labs: &[&Lab], root: &Path, quick: bool) -> Result<bool> {
             println!("{word}  lab {} {}: {}", lab.number, question.run, answer.as_deref().unwrap_or("no answer"));
         }
     }
-    Ok(is_right)
+    Ok(is_right && refused)
 }
