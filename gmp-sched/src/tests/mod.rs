@@ -15,6 +15,5 @@ mod take_global;
 #[cfg(feature = "extras")]
 mod try_scope;
 mod wait_queue;
-mod waits;
 #[cfg(feature = "refinements")]
 mod windows;

@@ -16,7 +16,6 @@ mod go_like_channels;
 mod limits;
 mod locks;
 mod ordered_selects;
-mod power_series;
 mod selects;
 mod selects_without_channels;
 #[path = "../../benches/shared/skynet.rs"]

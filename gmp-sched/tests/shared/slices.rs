@@ -2,7 +2,6 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
 
@@ -132,30 +131,3 @@ fn yield_within_slices() {
         assert!(slices <= 3, "{slices} slices of others began during a yield");
     }
 }
-
-/// On one P a hog computes, and a G that the hog has spawned waits in that P's queue. The other P has only a G that
-/// yields, so this other P has to steal the waiting G.
-fn g_that_yields_alone_steals_from_other_ps() {
-    let [is_alone, is_found, is_over] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
-    let hog = {
-        let (is_alone, is_found, is_over) = (is_alone.clone(), is_found.clone(), is_over.clone());
-        go(move || {
-            while !is_alone.load(Ordering::Relaxed) {
-                spin_loop();
-            }
-            let found = is_found.clone();
-            go(move || found.store(true, Ordering::Relaxed)).detach();
-            let spins = (0..100 * MOST).take_while(|_| !is_found.load(Ordering::Relaxed)).count();
-            is_over.store(true, Ordering::Relaxed);
-            spins
-        })
-    };
-    while !is_over.load(Ordering::Relaxed) {
-        yield_now();
-        // The other P runs the hog, which spins until this store.
-        is_alone.store(true, Ordering::Relaxed);
-    }
-    assert!(hog.join().unwrap() < 100 * MOST, "the other P did not steal the G");
-    assert!(is_found.load(Ordering::Relaxed));
-}
-shared_test!(g_that_yields_alone_steals_from_other_ps, procs = &[2]);

@@ -9,7 +9,6 @@ mod background;
 mod cancel;
 mod channels;
 mod coroutine;
-mod device_faults;
 mod device_signals;
 mod explore;
 #[path = "../extent/mod.rs"]

@@ -60,22 +60,6 @@ fn join_all(handles: impl IntoIterator<Item = native::JoinHandle<()>>) {
     handles.into_iter().for_each(|handle| handle.join().expect("it does not panic"));
 }
 
-#[test]
-fn values_are_exchanged_between_schedulers() {
-    for procs in [1, 3] {
-        let ((to_second, second), (to_first, first)) = (channel::<u64>(0), channel::<u64>(0));
-        let ping = move || {
-            let step = move |n| {
-                to_second.send(n).unwrap();
-                assert_eq!(first.recv(), Ok(n + 1));
-            };
-            join_all([at_home(step, 3000)]);
-        };
-        let pong = move || join_all([at_home(move |_| to_first.send(second.recv().unwrap() + 1).unwrap(), 3000)]);
-        together(procs, ping, pong);
-    }
-}
-
 /// Three Gs of each scheduler send on a channel, and three receive from it. In each group one G uses a limit, and one a
 /// select. The test runs with and without a buffer.
 #[test]

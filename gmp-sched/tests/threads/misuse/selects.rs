@@ -36,17 +36,3 @@ fn arm_whose_option_is_empty_sends_nothing() {
     assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
     assert_eq!(Arc::strong_count(&value), 1);
 }
-
-#[test]
-fn case_of_a_sent_value_panics() {
-    let value = Arc::new(());
-    let (sender, receiver) = channel(4);
-    let mut sending = send(&sender, value.clone());
-    assert_eq!(Select::new(&mut [sending.case()]).poll(), Some(0));
-    let again = catch_unwind(AssertUnwindSafe(|| Select::new(&mut [sending.case()]).poll()));
-    assert!(again.is_err(), "sent twice");
-    drop(sending);
-    assert_eq!(receiver.recv().as_ref(), Ok(&value));
-    assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
-    assert_eq!(Arc::strong_count(&value), 1);
-}
