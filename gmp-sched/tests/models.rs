@@ -52,16 +52,9 @@ fn build() -> PathBuf {
     // target directory of this test.
     let target = env::current_exe().unwrap().ancestors().nth(3).unwrap().join("loom");
     let output = Command::new(env!("CARGO"))
-        .args(["test", "--release", "--lib", "--no-run", "--message-format=json-render-diagnostics"])
-        // Only loom, with the library by which it switches threads, is slow without optimisation. The other
-        // dependencies compile sooner without it.
-        .args(["--config", "profile.release.package.\"*\".opt-level=0"])
-        .args(["--config", "profile.release.package.loom.opt-level=3"])
-        .args(["--config", "profile.release.package.generator.opt-level=3"])
-        // The engine itself runs as fast with a lower level, and compiles sooner. It keeps its debug assertions.
-        .args(["--config", "profile.release.package.gmp-sched.opt-level=1"])
-        .args(["--config", "profile.release.package.gmp-sched.debug-assertions=true"])
-        .args(["--config", "profile.release.package.gmp-sched.overflow-checks=true"])
+        .args(["test", "--profile=models", "--lib", "--no-run", "--message-format=json-render-diagnostics"])
+        // All models together run long enough for the engine to be optimised a little.
+        .args(["--config", "profile.models.package.gmp-sched.opt-level=1"])
         .arg("--manifest-path")
         .arg(manifest)
         .arg("--target-dir")

@@ -76,20 +76,7 @@ impl Tree {
                 "checks"
             }
             Program::Models => {
-                cargo.args(["-p", "gmp-sched", "--lib", "--release"]).env("RUSTFLAGS", "--cfg gmp_loom");
-                // The build takes longer than the run, so only loom itself is optimised.
-                for setting in [
-                    "incremental=true",
-                    "debug=false",
-                    "package.\"*\".opt-level=0",
-                    "package.loom.opt-level=3",
-                    "package.generator.opt-level=3",
-                    "package.gmp-sched.opt-level=0",
-                    "package.gmp-sched.debug-assertions=true",
-                    "package.gmp-sched.overflow-checks=true",
-                ] {
-                    cargo.args(["--config", &format!("profile.release.{setting}")]);
-                }
+                cargo.args(["-p", "gmp-sched", "--lib", "--profile=models"]).env("RUSTFLAGS", "--cfg gmp_loom");
                 "models"
             }
         };

@@ -39,7 +39,7 @@ impl Copy {
         let target = place.join("target");
         for kind in ["loom", "host"] {
             // The incremental state of an interrupted run may not match the source.
-            let incremental = target.join(kind).join("release/incremental");
+            let incremental = target.join(kind).join("models/incremental");
             if incremental.exists() {
                 fs::remove_dir_all(incremental)?;
             }
@@ -67,14 +67,7 @@ impl Copy {
     fn cargo(&self, catcher: Catcher) -> Command {
         let mut cargo = Command::new(env!("CARGO"));
         cargo
-            .args(["test", "--release", "--no-fail-fast", "--package", "gmp-sched"])
-            // The engine is built with debug assertions. It is built without optimisation, because the build takes
-            // longer than the run of the tests.
-            .args(["--config", "profile.release.incremental=true"])
-            .args(["--config", "profile.release.debug=false"])
-            .args(["--config", "profile.release.package.gmp-sched.debug-assertions=true"])
-            .args(["--config", "profile.release.package.gmp-sched.overflow-checks=true"])
-            .args(["--config", "profile.release.package.gmp-sched.opt-level=0"])
+            .args(["test", "--profile=models", "--no-fail-fast", "--package", "gmp-sched"])
             .current_dir(&self.workspace)
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
             .env_remove("RUSTFLAGS")
