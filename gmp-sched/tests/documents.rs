@@ -1,6 +1,7 @@
 //! Checks the links in the documents. The file to which a link leads must exist. If the text of the link is a name and
 //! the file is a source file, the file must define this name.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -69,6 +70,22 @@ fn links_lead_to_files_that_define_the_linked_names() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
+/// Counts the functions and files that each path of the document links, and how often the file changes from one link to
+/// the next. A table in the document has these numbers.
+#[test]
+fn life_of_a_g_is_as_long_as_its_table_says() {
+    let text = fs::read_to_string(root().join("docs/life-of-a-g.md")).unwrap();
+    for path in text.split("\n## ").skip(1) {
+        let title = path.lines().next().unwrap();
+        let steps: Vec<_> = links(path).into_iter().filter(|(_, address)| address.ends_with(".rs")).collect();
+        let functions: HashSet<_> = steps.iter().collect();
+        let files: HashSet<_> = steps.iter().map(|(_, address)| address).collect();
+        let changes = steps.windows(2).filter(|pair| pair[0].1 != pair[1].1).count();
+        let row = format!("| {title} | {} | {} | {changes} |", functions.len(), files.len());
+        assert!(text.contains(&row), "the document does not have the row {row}");
+    }
+}
+
 #[test]
 fn readme_shows_the_program_of_the_same_text() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
@@ -82,6 +99,7 @@ fn readme_shows_the_program_of_the_same_text() {
 fn front_page_and_pages_of_the_manual_stay_short() {
     let length = |path: &Path| fs::metadata(path).unwrap().len();
     assert!(length(&root().join("README.md")) <= 12 * 1024);
+    assert!(length(&root().join("ARCHITECTURE.md")) <= 15 * 1024);
     for page in documents().iter().filter(|page| page.parent().unwrap().ends_with("manual")) {
         assert!(length(page) <= 10 * 1024, "{} has {} bytes", page.display(), length(page));
     }
