@@ -39,14 +39,19 @@ impl<Plat: Platform> Scheduler<Plat> {
         is_secured
     }
 
+    /// Like [`secure_successor`](Self::secure_successor), for a caller that is not the M that blocks. Returns whether an
+    /// M was counted. If an M has to be made first and the caller's thread must not make it, that has been requested.
+    fn secure_from_outside(&'static self) -> bool {
+        self.count_successor() || !Plat::request_machine(self) && self.secure_successor(Pinned::of_scheduler()).is_ok()
+    }
+
     /// Takes the P of an M that is in a system call, and hands the P off. Returns whether it took the P. Go: the part
     /// of `retake` that deals with system calls.
     pub(crate) fn retake(&'static self, processor: &'static Processor<Plat>) -> bool {
+        // ANCHOR: retake
         // The M is counted as blocked before the claim, because it may return from its call right after the claim and
         // lower the count.
-        let is_secured = self.count_successor()
-            || !Plat::request_machine(self) && self.secure_successor(Pinned::of_scheduler()).is_ok();
-        if !is_secured {
+        if !self.secure_from_outside() {
             return false;
         }
         Plat::point(Site::Syscall);
@@ -56,6 +61,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         }
         self.hand_off(processor);
         true
+        // ANCHOR_END: retake
     }
 
     /// Takes over a P whose M is blocked or waits for its locked G. Stops the P if the world is to stop. Otherwise
@@ -67,20 +73,20 @@ impl<Plat: Platform> Scheduler<Plat> {
         processor.status.set(ProcessorStatus::Running);
         let has_work = processor.has_work();
         Plat::point_before_lock(Site::Idle);
-        {
-            let mut shared = self.shared.lock();
-            if self.is_stopping() {
-                hooks::stop_processor(self, &mut shared, processor);
-                return;
-            }
-            if has_work || shared.has_work() {
-                let machine = self.assign_to_idle(&mut shared, processor, Assignment::Run);
-                drop(shared);
-                Plat::unpark_thread(machine);
-                return;
-            }
-            self.put_idle_processor(&mut shared, processor);
+        let mut shared = self.shared.lock();
+        if self.is_stopping() {
+            hooks::stop_processor(self, &mut shared, processor);
+            return;
         }
+        // ANCHOR: hand_off
+        if has_work || shared.has_work() {
+            let machine = self.assign_to_idle(&mut shared, processor, Assignment::Run);
+            drop(shared);
+            Plat::unpark_thread(machine);
+            return;
+        }
+        self.put_idle_processor(&mut shared, processor);
+        drop(shared);
         Plat::point(Site::Idle);
         // Ordering: `earliest_timekeeper_timer` may miss a timer that is being set at the same time. But the code that
         // sets it wakes the timekeeper, too, which takes the lock (in `check_dead`) and sees that this P is idle.
@@ -89,5 +95,6 @@ impl<Plat: Platform> Scheduler<Plat> {
         if self.is_work_visible() {
             self.wake_processor();
         }
+        // ANCHOR_END: hand_off
     }
 }

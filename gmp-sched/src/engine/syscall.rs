@@ -164,6 +164,7 @@ pub(crate) fn enter_syscall<Plat: Platform>() -> Syscall<Plat> {
 pub(crate) fn enter_blocking<Plat: Platform>() -> Result<(Syscall<Plat>, Pinned<Plat>), OutOfResources> {
     let CurrentGoroutine { pinned, machine, .. } = CurrentGoroutine::<Plat>::new();
     let scheduler = machine.scheduler();
+    // ANCHOR: enter_blocking
     let pinned = scheduler.secure_successor(pinned)?;
     let CurrentGoroutine { pinned, machine, processor, me } = CurrentGoroutine::of(pinned);
     let window = Window::<Plat>::open(At::SyscallEntry);
@@ -171,6 +172,7 @@ pub(crate) fn enter_blocking<Plat: Platform>() -> Result<(Syscall<Plat>, Pinned<
     processor.counters.handoffs.add(1);
     scheduler.hand_off(processor);
     window.close();
+    // ANCHOR_END: enter_blocking
     Ok((Syscall { machine, me, requeue: requeue_to_displace, _here: PhantomData }, pinned))
 }
 

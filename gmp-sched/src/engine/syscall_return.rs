@@ -26,10 +26,12 @@ pub(crate) fn take_processor_back<Plat: Platform>(
 ) -> Option<&'static Processor<Plat>> {
     let old = machine.old_processor.load(Ordering::Relaxed);
     Plat::point(Site::Syscall);
+    // ANCHOR: take_processor_back
     let regained = match old {
         Some(processor) if processor.status.claim_from_syscall() => Some(processor),
         _ => machine.regain_processor(old),
     };
+    // ANCHOR_END: take_processor_back
     let processor = regained?;
     machine.end_call(processor, me);
     // A timer interrupt that came during the call found no P on this M, and will not come again.
@@ -152,9 +154,11 @@ impl<Plat: Platform> Machine<Plat> {
             // has got `old`.
             return old;
         }
+        // ANCHOR: regain_processor
         let processor = self.scheduler().take_idle_processor_preferring(&mut shared, old)?;
         unblock(self, &mut shared);
         processor.set_holder(self);
         Some(processor)
+        // ANCHOR_END: regain_processor
     }
 }

@@ -116,6 +116,7 @@ fn check_syscall<Plat: Platform>(
     processor: &'static Processor<Plat>,
     now: Instant,
 ) -> bool {
+    // ANCHOR: check_syscall
     let tick = processor.syscall_tick.load(Ordering::Relaxed);
     let call = &processor.call;
     if tick != call.seen.load(Ordering::Relaxed) {
@@ -135,4 +136,5 @@ fn check_syscall<Plat: Platform>(
     }
     // If there is no thread for another M, the P is not retaken, and the next check tries again.
     scheduler.retake(processor)
+    // ANCHOR_END: check_syscall
 }

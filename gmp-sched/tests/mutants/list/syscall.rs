@@ -32,9 +32,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/handoff.rs",
         "an M is counted as blocked after its P has been taken",
-        "        let is_secured = self.count_successor()
-            || !Plat::request_machine(self) && self.secure_successor(Pinned::of_scheduler()).is_ok();
-        if !is_secured {
+        "        if !self.secure_from_outside() {
             return false;
         }
         Plat::point(Site::Syscall);
@@ -45,9 +43,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "        if !processor.claim_to_hand_off() {
             return false;
         }
-        let is_secured = self.count_successor()
-            || !Plat::request_machine(self) && self.secure_successor(Pinned::of_scheduler()).is_ok();
-        if !is_secured {
+        if !self.secure_from_outside() {
             return false;
         }",
         Model("syscall::retake"),
@@ -64,8 +60,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant(
         "engine/handoff.rs",
         "a handoff leaves a P with work idle",
-        "            if has_work || shared.has_work() {",
-        "            if shared.has_work() {",
+        "        if has_work || shared.has_work() {",
+        "        if shared.has_work() {",
         Nobody("the check of all queues that follows finds this work and wakes an M for it. That takes longer."),
     ),
     mutant(

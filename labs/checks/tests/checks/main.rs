@@ -7,4 +7,5 @@ mod policy;
 mod predictions;
 mod run_queue;
 mod stealing;
+mod system_calls;
 mod waking;

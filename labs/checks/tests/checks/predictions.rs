@@ -75,3 +75,12 @@ fn wakes_of_a_pair() {
 fn wakes_of_a_burst() {
     answer(&about(spread(8, 64).counts.wakes, &[1, 10, 64, 200]));
 }
+
+#[test]
+fn machines_for_gs_that_block() {
+    let report = run(of_cpus(1, 0), || {
+        let gs: Vec<_> = (0..20).map(|_| sim::go(|| sim::block(Duration::from_millis(10)))).collect();
+        gs.into_iter().for_each(|g| g.join().expect("no panic"));
+    });
+    answer(&about(report.machines as u64, &[1, 2, 5, 21]));
+}
