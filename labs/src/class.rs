@@ -175,7 +175,8 @@ fn judge(lab: &Lab, tree: &Tree, submission: &str, grader: &str) -> Result<Recor
         refused: None,
         report: String::new(),
     };
-    let filling = Filling::parse(submission).and_then(|filling| filling.check(&lab.holes).map(|()| filling));
+    let filling =
+        Filling::parse(submission).and_then(|filling| filling.check(&lab.holes, &lab.allows).map(|()| filling));
     match filling {
         Ok(filling) => {
             filling.fill(tree.root(), &lab.holes)?;

@@ -104,11 +104,11 @@ impl Filling {
     }
 
     /// Checks that there is a text for each of `holes`, that there are no others, and that no text uses what a grader
-    /// cannot allow (see [`forbidden`]).
-    pub(crate) fn check(&self, holes: &[Hole]) -> core::result::Result<(), Reason> {
+    /// cannot allow (see [`forbidden`]), except for the words in `allowed`.
+    pub(crate) fn check(&self, holes: &[Hole], allowed: &[String]) -> core::result::Result<(), Reason> {
         for hole in holes {
             let part = self.0.get(&hole.name).ok_or_else(|| format!("the hole `{}` is missing", hole.name))?;
-            if let Some(word) = forbidden(part) {
+            if let Some(word) = forbidden(part, allowed) {
                 return Err(format!("the hole `{}` contains `{word}`, which is not allowed in this lab", hole.name));
             }
         }
@@ -162,11 +162,12 @@ const FORBIDDEN: [&str; 16] = [
     "unsafe",
 ];
 
-/// Returns the first word of `code` that is in [`FORBIDDEN`]. Comments count, too, because it takes a parser to know what
+/// Returns the first word of `code` that is in [`FORBIDDEN`] and not in `allowed`. Comments count, too, because it takes a parser to know what
 /// is one.
-fn forbidden(code: &str) -> Option<&str> {
+fn forbidden<'a>(code: &'a str, allowed: &[String]) -> Option<&'a str> {
     let is_part_of_word = |character: char| character.is_alphanumeric() || character == '_';
-    code.split(|character| !is_part_of_word(character)).find(|word| FORBIDDEN.contains(word))
+    let is_forbidden = |word: &&str| FORBIDDEN.contains(word) && !allowed.iter().any(|allowed| allowed == word);
+    code.split(|character| !is_part_of_word(character)).find(is_forbidden)
 }
 
 #[cfg(test)]
@@ -209,14 +210,17 @@ mod tests {
     #[test]
     fn what_a_grader_cannot_allow_is_refused() {
         for code in ["unsafe { *pointer }", "std::process::exit(0)", "include!(\"x\")", "#[path = \"x\"] mod x;"] {
-            assert!(forbidden(code).is_some(), "{code}");
+            assert!(forbidden(code, &[]).is_some(), "{code}");
         }
         for code in ["let environment = modulo(standard);", "self.head.load(Ordering::Acquire)"] {
-            assert_eq!(forbidden(code), None);
+            assert_eq!(forbidden(code, &[]), None);
         }
+        let allowed = ["unsafe".to_string()];
+        assert_eq!(forbidden("unsafe { *pointer }", &allowed), None);
+        assert_eq!(forbidden("unsafe { asm!() }", &allowed), Some("asm"));
         let filling = Filling::parse(TEXT).unwrap();
-        assert_eq!(filling.check(&[hole("one")]), Ok(()));
-        assert_eq!(filling.check(&[hole("one"), hole("two")]), Err("the hole `two` is missing".to_string()));
-        assert_eq!(filling.check(&[]), Err("there is no hole `one` in this lab".to_string()));
+        assert_eq!(filling.check(&[hole("one")], &[]), Ok(()));
+        assert_eq!(filling.check(&[hole("one"), hole("two")], &[]), Err("the hole `two` is missing".to_string()));
+        assert_eq!(filling.check(&[], &[]), Err("there is no hole `one` in this lab".to_string()));
     }
 }

@@ -21,6 +21,9 @@ pub(crate) struct Lab {
     pub(crate) title: String,
     /// What the student writes, in a few words.
     pub(crate) task: String,
+    /// Words that are allowed in its holes, although they are forbidden in those of other labs.
+    #[serde(default)]
+    pub(crate) allows: Vec<String>,
     #[serde(rename = "hole")]
     pub(crate) holes: Vec<Hole>,
     #[serde(rename = "check")]

@@ -174,7 +174,7 @@ fn obey(order: &Order, root: &Path) -> Result<bool> {
                 Some(file) => Filling::read(file)?,
                 None => Filling::of_tree(root, &lab.holes)?,
             };
-            if let Err(reason) = filling.check(&lab.holes) {
+            if let Err(reason) = filling.check(&lab.holes, &lab.allows) {
                 return Err(Error::new(format!("this is not graded: {reason}")));
             }
             let tree = Tree::copy_of(root)?;
@@ -245,7 +245,7 @@ fn reset(lab: &Lab, root: &Path) -> Result<()> {
 
 fn submit(lab: &Lab, root: &Path, output: Option<&Path>) -> Result<()> {
     let filling = Filling::of_tree(root, &lab.holes)?;
-    if let Err(reason) = filling.check(&lab.holes) {
+    if let Err(reason) = filling.check(&lab.holes, &lab.allows) {
         return Err(Error::new(format!("a grader would refuse this: {reason}")));
     }
     let default = PathBuf::from(format!("lab-{}.rs", lab.number));

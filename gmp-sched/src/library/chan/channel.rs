@@ -103,6 +103,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
     #[inline(always)]
     unsafe fn offer_to_open(&self, held: &Held<'_, Plat>, from: *const T, length: usize) -> Attempt<Plat> {
         debug_assert!(held.is_of(&self.header));
+        // ANCHOR: offer
         // SAFETY: the caller upholds this function's contract, and the called function has the same contract.
         if let Some(goroutine) = unsafe { self.move_to_receiver(from) } {
             return Attempt::Moved(Some(goroutine));
@@ -114,6 +115,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
             return Attempt::Moved(None);
         }
         Attempt::NotReady
+        // ANCHOR_END: offer
     }
 
     /// Moves the value at `from` to a waiting receiver, if there is one. Returns the receiver's G, which the caller
@@ -124,6 +126,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
     /// The lock is held. `from` points to a value that the caller owns. The value is moved out if a G is returned.
     #[inline(always)]
     unsafe fn move_to_receiver(&self, from: *const T) -> Option<&'static Goroutine<Plat>> {
+        // ANCHOR: move_to_receiver
         let (receiver, goroutine) = self.header.receivers.pop_with_goroutine()?;
         let slot = receiver.slot.load(Ordering::Relaxed).cast::<T>();
         // SAFETY: `slot` is the address of an uninitialised variable for a `T`. The variable belongs to the waiting
@@ -133,6 +136,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
         unsafe { ptr::copy_nonoverlapping(from, slot, 1) };
         receiver.outcome.store(MOVED, Ordering::Relaxed);
         Some(goroutine)
+        // ANCHOR_END: move_to_receiver
     }
 
     /// Moves the oldest value to `to`. If the channel has a buffer and a sender waits, the sender's value moves into
@@ -162,6 +166,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
     /// [`take`](Self::take).
     #[inline(always)]
     unsafe fn take_from_sender(&self, to: *mut T) -> Attempt<Plat> {
+        // ANCHOR: take_from_sender
         let Some((sender, goroutine)) = self.header.senders.pop_with_goroutine() else { return Attempt::NotReady };
         let slot = sender.slot.load(Ordering::Relaxed).cast::<T>();
         // SAFETY: `slot` is the address of the value of the waiting sender. `pop_with_goroutine` has ended the wait of
@@ -169,6 +174,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
         unsafe { ptr::copy_nonoverlapping(slot, to, 1) };
         sender.outcome.store(MOVED, Ordering::Relaxed);
         Attempt::Moved(Some(goroutine))
+        // ANCHOR_END: take_from_sender
     }
 
     /// Does what [`take`](Self::take) does, for a channel that is closed, was made in a bubble, or belongs to a dormant
@@ -195,6 +201,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
     /// Does what [`take`](Self::take) does, for a channel with values in the buffer.
     #[inline(always)]
     unsafe fn take_from_buffer(&self, held: &Held<'_, Plat>, to: *mut T) -> Attempt<Plat> {
+        // ANCHOR: take_from_buffer
         // SAFETY: the lock is held and the ring is not empty; `to` is uninitialised.
         unsafe { self.ring.pop(to) };
         let Some((sender, goroutine)) = self.header.senders.pop_with_goroutine() else {
@@ -207,6 +214,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
         unsafe { self.ring.push(slot) };
         sender.outcome.store(MOVED, Ordering::Relaxed);
         Attempt::Moved(Some(goroutine))
+        // ANCHOR_END: take_from_buffer
     }
 
     /// Sends `value` to a waiting receiver, if there is one, and drops it otherwise. Returns the receiver's G, which

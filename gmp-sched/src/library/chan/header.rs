@@ -339,12 +339,14 @@ impl<Plat: Platform> Held<'_, Plat> {
     /// ready. Returns `None` if the channel was closed already.
     #[inline(always)]
     pub(crate) fn close(&self) -> Option<[Woken<Plat>; 2]> {
+        // ANCHOR: close
         if self.header.is_closed() {
             return None;
         }
         // Ordering: Release; partner: the Acquire in `word`.
         self.header.word.store(self.header.word().0 | RESTRICTED | CLOSED, Ordering::Release);
         Some([self.header.senders.take_all(), self.header.receivers.take_all()])
+        // ANCHOR_END: close
     }
 
     /// Removes `waiter` from the queue of `side`; returns whether it was still queued.

@@ -109,6 +109,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
         let window = Window::<Plat>::open(At::ChannelQueue);
         let limit = patience.limit();
         let generation = if limit.is_some() { me.open_wait() } else { WaitGeneration::SOLE };
+        // ANCHOR: wait
         me.waiter.prepare(me, generation, slot.cast());
         self.header.queue(side).push_back(&me.waiter);
         let wait_for = WaitFor::new(self.header.wait_reason(side), &self.header);
@@ -121,6 +122,7 @@ impl<T, Plat: Platform> Channel<T, Plat> {
             return Err(Unmoved::Ended(limit.ended()));
         }
         if me.waiter.outcome.load(Ordering::Relaxed) == MOVED { Ok(()) } else { Err(Unmoved::Closed) }
+        // ANCHOR_END: wait
     }
 
     /// Receives a value or, if the receive would have to wait, queues `waiter` as a receiver.

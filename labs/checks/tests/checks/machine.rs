@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::path::PathBuf;
 
-use gmp_sched::sim::{self, Config, Report};
+use gmp_sched::sim::{self, Config, Failure, Report};
 use gmp_sched::trace::memory;
 
 /// Ends a run in which the Gs make no progress.
@@ -18,16 +18,21 @@ pub(crate) fn of_cpus(cpus: usize, seed: u64) -> Config {
     Config { cpus, processors: cpus, seed, step_limit: STEPS, is_specified: false, ..Config::default() }
 }
 
-/// Runs `main`, and panics if the run fails. If the environment names a file in `GMP_LAB_TRACE`, the trace of the last run
-/// is in that file.
+/// Runs `main`, and panics if the run fails.
 pub(crate) fn run(machine: Config, main: impl FnOnce() + Send + 'static) -> Report {
-    let result = match env::var_os("GMP_LAB_TRACE").map(PathBuf::from) {
+    try_run(machine, main)
+        .unwrap_or_else(|failure| panic!("on {} CPUs, seed {}: {}", machine.cpus, machine.seed, failure.message))
+}
+
+/// Runs `main`. If the environment names a file in `GMP_LAB_TRACE`, the trace of the last run
+/// is in that file.
+pub(crate) fn try_run(machine: Config, main: impl FnOnce() + Send + 'static) -> Result<Report, Failure> {
+    match env::var_os("GMP_LAB_TRACE").map(PathBuf::from) {
         Some(file) => {
             let (result, traces) = sim::run_traced(machine, EVENTS, main);
             fs::write(&file, memory::image(&traces)).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
             result
         }
         None => sim::run(machine, main),
-    };
-    result.unwrap_or_else(|failure| panic!("on {} CPUs, seed {}: {}", machine.cpus, machine.seed, failure.message))
+    }
 }

@@ -1,6 +1,7 @@
 //! The tests by which `cargo lab` checks what a student has written. Each of them tries small cases first, so that the
 //! case with which it fails is the smallest. No test depends on the time, on threads or on chance.
 
+mod channels;
 mod context;
 mod machine;
 mod policy;

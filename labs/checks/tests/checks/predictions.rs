@@ -84,3 +84,20 @@ fn machines_for_gs_that_block() {
     });
     answer(&about(report.machines as u64, &[1, 2, 5, 21]));
 }
+
+#[test]
+fn order_of_three_senders() {
+    let letters: Arc<Mutex<Vec<&str>>> = Arc::default();
+    let received = letters.clone();
+    run(of_cpus(1, 0), move || {
+        let (sender, receiver) = channel(0);
+        for letter in ["A", "B", "C"] {
+            let sender = sender.clone();
+            sim::go(move || sender.send(letter).expect("main receives")).detach();
+        }
+        sim::sleep(Duration::from_millis(1));
+        let mut letters = received.lock().expect("no panic");
+        letters.extend((0..3).map(|_| receiver.recv().expect("three are sent")));
+    });
+    answer(&letters.lock().expect("no panic").join(" "));
+}

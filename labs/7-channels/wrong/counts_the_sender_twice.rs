@@ -1,0 +1,17 @@
+//! The value of the sender takes the place of the one that was received, and is counted once more.
+//! fails: order, close, programs, races
+
+// ANCHOR: take_from_buffer
+        // SAFETY: the lock is held and the ring is not empty; `to` is uninitialised.
+        unsafe { self.ring.pop(to) };
+        let Some((sender, goroutine)) = self.header.senders.pop_with_goroutine() else {
+            held.change_len(-1);
+            return Attempt::Moved(None);
+        };
+        let slot = sender.slot.load(Ordering::Relaxed).cast::<T>();
+        // SAFETY: the lock is held, and an entry is free. The slot has the value of the sender, whose wait has ended.
+        unsafe { self.ring.push(slot) };
+        held.change_len(1);
+        sender.outcome.store(MOVED, Ordering::Relaxed);
+        Attempt::Moved(Some(goroutine))
+// ANCHOR_END: take_from_buffer

@@ -1,0 +1,16 @@
+//! The buffer takes one value more than the capacity.
+//! fails: order, close, limit, programs, races
+
+// ANCHOR: offer
+        // SAFETY: the caller upholds this function's contract, and the called function has the same contract.
+        if let Some(goroutine) = unsafe { self.move_to_receiver(from) } {
+            return Attempt::Moved(Some(goroutine));
+        }
+        if length <= self.header.capacity && self.header.capacity > 0 {
+            // SAFETY: the lock is held, the ring has room, and the caller owns the value.
+            unsafe { self.ring.push(from) };
+            held.change_len(1);
+            return Attempt::Moved(None);
+        }
+        Attempt::NotReady
+// ANCHOR_END: offer

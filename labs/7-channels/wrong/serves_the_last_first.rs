@@ -1,0 +1,16 @@
+//! A G that begins to wait goes before those that wait already.
+//! fails: handoff, order, close
+
+// ANCHOR: wait
+        me.waiter.prepare(me, generation, slot.cast());
+        self.header.queue(side).push_front(&me.waiter);
+        let wait_for = WaitFor::new(self.header.wait_reason(side), &self.header);
+        let ended_by = wait(caller, wait_for, generation, limit.copied(), || drop(held));
+        window.close();
+        if let Some(limit) = ended_by {
+            let pinned = Pinned::of_scheduler();
+            self.header.lock(&pinned).remove(side, &me.waiter);
+            return Err(Unmoved::Ended(limit.ended()));
+        }
+        if me.waiter.outcome.load(Ordering::Relaxed) == MOVED { Ok(()) } else { Err(Unmoved::Closed) }
+// ANCHOR_END: wait

@@ -1,0 +1,17 @@
+//! The lock is released before the G parks, so another M may ready a G that still runs.
+//! fails: programs, races
+
+// ANCHOR: wait
+        me.waiter.prepare(me, generation, slot.cast());
+        self.header.queue(side).push_back(&me.waiter);
+        let wait_for = WaitFor::new(self.header.wait_reason(side), &self.header);
+        drop(held);
+        let ended_by = wait(caller, wait_for, generation, limit.copied(), || {});
+        window.close();
+        if let Some(limit) = ended_by {
+            let pinned = Pinned::of_scheduler();
+            self.header.lock(&pinned).remove(side, &me.waiter);
+            return Err(Unmoved::Ended(limit.ended()));
+        }
+        if me.waiter.outcome.load(Ordering::Relaxed) == MOVED { Ok(()) } else { Err(Unmoved::Closed) }
+// ANCHOR_END: wait

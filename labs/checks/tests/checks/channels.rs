@@ -1,0 +1,368 @@
+//! Lab 7: channels are compared with a model, for all sequences of steps up to a length, the shortest first, and then in
+//! random programs on several simulated CPUs.
+
+use std::collections::{HashMap, VecDeque};
+use std::panic;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use gmp_sched::chan::{RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendError};
+use gmp_sched::sim::{self, Config, Receiver, Sender, channel};
+
+use crate::machine::{of_cpus, run, try_run};
+
+/// A step of a sequence. Each is performed by a G of its own, which may wait. The next step comes when no G can go on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Step {
+    Send,
+    Recv,
+    TrySend,
+    TryRecv,
+    /// A send that ends after some time, before the next step.
+    SendTimeout,
+    RecvTimeout,
+    Close,
+}
+
+/// How the operation of a step ended. The value of the step with the number n is n.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum End {
+    Sent,
+    Received(usize),
+    /// A send that gives its value back, because the channel is closed.
+    ClosedFor(usize),
+    /// A receive that finds the channel closed.
+    Closed,
+    /// A send that gives its value back, because it would have to wait, or has waited long enough.
+    Full(usize),
+    /// A receive that would have to wait, or has waited long enough.
+    Empty,
+    /// A close; whether the channel was open.
+    WasOpen(bool),
+}
+
+/// The model: a buffer, those who wait, and how each step ended.
+#[derive(Default)]
+struct Model {
+    capacity: usize,
+    buffer: VecDeque<usize>,
+    senders: VecDeque<usize>,
+    receivers: VecDeque<usize>,
+    is_closed: bool,
+    ends: Vec<Option<End>>,
+}
+
+impl Model {
+    fn take(&mut self, step: Step) {
+        let number = self.ends.len();
+        self.ends.push(None);
+        let end = match step {
+            Step::Send | Step::TrySend | Step::SendTimeout => self.send(number),
+            Step::Recv | Step::TryRecv | Step::RecvTimeout => self.receive(),
+            Step::Close => Some(self.close()),
+        };
+        self.ends[number] = end.or_else(|| match step {
+            Step::TrySend | Step::SendTimeout => Some(End::Full(number)),
+            Step::TryRecv | Step::RecvTimeout => Some(End::Empty),
+            Step::Send => {
+                self.senders.push_back(number);
+                None
+            }
+            Step::Recv => {
+                self.receivers.push_back(number);
+                None
+            }
+            Step::Close => None,
+        });
+    }
+
+    fn send(&mut self, number: usize) -> Option<End> {
+        if self.is_closed {
+            return Some(End::ClosedFor(number));
+        }
+        if let Some(receiver) = self.receivers.pop_front() {
+            self.ends[receiver] = Some(End::Received(number));
+        } else if self.buffer.len() < self.capacity {
+            self.buffer.push_back(number);
+        } else {
+            return None;
+        }
+        Some(End::Sent)
+    }
+
+    fn receive(&mut self) -> Option<End> {
+        let oldest = self.buffer.pop_front();
+        let sender = self.senders.pop_front();
+        if let Some(sender) = sender {
+            self.ends[sender] = Some(End::Sent);
+            self.buffer.push_back(sender);
+        }
+        let value = oldest.or_else(|| self.buffer.pop_front());
+        value.map(End::Received).or(self.is_closed.then_some(End::Closed))
+    }
+
+    fn close(&mut self) -> End {
+        let was_open = !self.is_closed;
+        self.is_closed = true;
+        for sender in self.senders.drain(..) {
+            self.ends[sender] = Some(End::ClosedFor(sender));
+        }
+        for receiver in self.receivers.drain(..) {
+            self.ends[receiver] = Some(End::Closed);
+        }
+        End::WasOpen(was_open)
+    }
+}
+
+/// How long an operation with a limit waits.
+const LIMIT: Duration = Duration::from_micros(20);
+/// Until then, whatever a step has caused has happened.
+const QUIET: Duration = Duration::from_micros(50);
+
+fn perform(step: Step, number: usize, sender: &Sender<usize>, receiver: &Receiver<usize>) -> End {
+    match step {
+        Step::Send => sender.send(number).map_or_else(|error| End::ClosedFor(error.into_inner()), |()| End::Sent),
+        Step::Recv => receiver.recv().map_or(End::Closed, End::Received),
+        Step::TrySend => match sender.try_send(number) {
+            Ok(()) => End::Sent,
+            Err(TrySendError::Full(value)) => End::Full(value),
+            Err(TrySendError::Closed(value)) => End::ClosedFor(value),
+        },
+        Step::TryRecv => match receiver.try_recv() {
+            Ok(value) => End::Received(value),
+            Err(TryRecvError::Empty) => End::Empty,
+            Err(TryRecvError::Closed) => End::Closed,
+        },
+        Step::SendTimeout => match sender.send_timeout(number, LIMIT) {
+            Ok(()) => End::Sent,
+            Err(SendTimeoutError::Closed(value)) => End::ClosedFor(value),
+            Err(error) => End::Full(error.into_inner()),
+        },
+        Step::RecvTimeout => match receiver.recv_timeout(LIMIT) {
+            Ok(value) => End::Received(value),
+            Err(RecvTimeoutError::Closed) => End::Closed,
+            Err(_) => End::Empty,
+        },
+        Step::Close => End::WasOpen(sender.close()),
+    }
+}
+
+/// The steps as the report of a failure shows them, with the values that they send.
+fn shown(steps: &[Step]) -> String {
+    let steps = steps.iter().enumerate().map(|(number, step)| match step {
+        Step::Send | Step::TrySend | Step::SendTimeout => format!("{step:?}({number})"),
+        _ => format!("{step:?}"),
+    });
+    steps.collect::<Vec<_>>().join(", ")
+}
+
+/// How operations ended, or `waits`, as the report of a failure shows it.
+fn shown_ends(ends: &[Option<End>]) -> String {
+    let ends = ends.iter().map(|end| end.map_or("waits".to_string(), |end| format!("{end:?}")));
+    ends.collect::<Vec<_>>().join(", ")
+}
+
+/// Takes the steps on a new channel and on a new model, in the calling run. Panics if they differ. Writes the steps that
+/// have been taken to `taken`.
+fn compare(capacity: usize, steps: &[Step], taken: &Mutex<String>) {
+    let (sender, receiver) = channel::<usize>(capacity);
+    let mut model = Model { capacity, ..Model::default() };
+    let ends = Arc::new(Mutex::new(vec![None; steps.len()]));
+    for (number, &step) in steps.iter().enumerate() {
+        *taken.lock().expect("no panic") = format!("a channel of {capacity}: {}", shown(&steps[..=number]));
+        model.take(step);
+        let (its_sender, its_receiver, ended) = (sender.clone(), receiver.clone(), ends.clone());
+        let act = move || {
+            let end = perform(step, number, &its_sender, &its_receiver);
+            ended.lock().expect("no panic")[number] = Some(end);
+        };
+        if matches!(step, Step::TrySend | Step::TryRecv | Step::Close) {
+            act();
+        } else {
+            sim::go(act).detach();
+        }
+        sim::sleep(QUIET);
+        let given = ends.lock().expect("no panic")[..=number].to_vec();
+        assert!(
+            given == model.ends,
+            "the steps give     {}\nthey should give   {}",
+            shown_ends(&given),
+            shown_ends(&model.ends)
+        );
+        let (length, expected) = (receiver.len(), model.buffer.len());
+        assert!(length == expected, "then {length} values are in the buffer\nit should be {expected}");
+    }
+    // Ends the Gs that still wait.
+    sender.close();
+    sim::sleep(QUIET);
+}
+
+/// Compares channel and model for all sequences of at most `longest` steps of those in `kinds`.
+fn compare_all(capacities: &[usize], kinds: &'static [Step], longest: u32) {
+    for &capacity in capacities {
+        for length in 1..=longest {
+            let taken = Arc::new(Mutex::new(String::new()));
+            let steps = taken.clone();
+            // A panic of the scheduler is reported below, with the steps before it.
+            let usual = panic::take_hook();
+            panic::set_hook(Box::new(|_| {}));
+            let ran = try_run(Config { step_limit: 5_000_000, ..of_cpus(1, 0) }, move || {
+                for mut sequence in 0..kinds.len().pow(length) {
+                    let steps: Vec<Step> = (0..length)
+                        .map(|_| {
+                            let kind = kinds[sequence % kinds.len()];
+                            sequence /= kinds.len();
+                            kind
+                        })
+                        .collect();
+                    compare(capacity, &steps, &taken);
+                }
+            });
+            panic::set_hook(usual);
+            if let Err(failure) = ran {
+                panic!("{}\n{}", steps.lock().unwrap_or_else(PoisonError::into_inner), failure.message);
+            }
+        }
+    }
+}
+
+#[test]
+fn buffer_is_a_fifo_of_its_capacity() {
+    compare_all(&[1, 2, 3], &[Step::TrySend, Step::TryRecv], 10);
+}
+
+#[test]
+fn values_move_from_g_to_g_in_order() {
+    compare_all(&[0], &[Step::Send, Step::Recv], 9);
+}
+
+#[test]
+fn those_who_wait_for_a_buffer_are_served_in_order() {
+    compare_all(&[1, 2], &[Step::Send, Step::Recv], 9);
+}
+
+#[test]
+fn close_ends_all_waits_and_keeps_the_buffer() {
+    compare_all(&[0, 1, 2], &[Step::Close, Step::Recv, Step::TrySend], 6);
+    compare_all(&[0, 1], &[Step::Close, Step::Send, Step::TryRecv], 6);
+}
+
+#[test]
+fn wait_that_has_ended_leaves_nothing_behind() {
+    compare_all(&[0, 1], &[Step::RecvTimeout, Step::TrySend, Step::TryRecv], 5);
+    compare_all(&[0, 1], &[Step::SendTimeout, Step::TryRecv, Step::TrySend], 5);
+}
+
+/// A value that counts how many of its kind exist.
+struct Counted {
+    sender: usize,
+    number: usize,
+    alive: Arc<AtomicUsize>,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.alive.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Computes for a time that the digits of `path` choose, or yields.
+fn dawdle(path: usize) {
+    match path % 5 {
+        0 => sim::work(Duration::from_micros(path as u64 / 5 % 40)),
+        1 => sim::yield_now(),
+        _ => {}
+    }
+}
+
+/// Three senders send `EACH` values each, three receivers receive, until the channel is closed. Each value is received
+/// once, or comes back to its sender, and each receiver gets the values of a sender in their order. In every second
+/// program the channel is closed early, while the others send and receive.
+fn exchange(capacity: usize, seed: usize) {
+    const EACH: usize = 25;
+    let (sender, receiver) = channel::<Counted>(capacity);
+    let alive = Arc::new(AtomicUsize::new(0));
+    let receivers: Vec<_> = (0..3)
+        .map(|index| {
+            let receiver = receiver.clone();
+            sim::go(move || {
+                let mut got: Vec<(usize, usize)> = Vec::new();
+                for value in receiver.iter() {
+                    got.push((value.sender, value.number));
+                    dawdle(seed / 3 + index + 7 * got.len());
+                }
+                got
+            })
+        })
+        .collect();
+    let senders: Vec<_> = (0..3)
+        .map(|index| {
+            let (sender, alive) = (sender.clone(), alive.clone());
+            sim::go(move || {
+                for number in 0..EACH {
+                    alive.fetch_add(1, Ordering::Relaxed);
+                    dawdle(seed + 3 * index + 11 * number);
+                    if sender.send(Counted { sender: index, number, alive: alive.clone() }).is_err() {
+                        return number;
+                    }
+                }
+                EACH
+            })
+        })
+        .collect();
+    if seed % 2 == 1 {
+        sim::sleep(Duration::from_micros(seed as u64 % 97));
+        sender.close();
+    }
+    drop((sender, receiver));
+    let sent: Vec<usize> = senders.into_iter().map(|g| g.join().expect("no panic")).collect();
+    let mut seen: HashMap<(usize, usize), usize> = HashMap::new();
+    for got in receivers.into_iter().map(|g| g.join().expect("no panic")) {
+        for index in 0..3 {
+            let numbers: Vec<usize> =
+                got.iter().filter(|(from, _)| *from == index).map(|(_, number)| *number).collect();
+            assert!(numbers.is_sorted(), "a receiver gets the values of one sender in the order {numbers:?}");
+        }
+        got.into_iter().for_each(|value| *seen.entry(value).or_default() += 1);
+    }
+    for (index, &count) in sent.iter().enumerate() {
+        for number in 0..EACH {
+            let (times, expected) = (seen.remove(&(index, number)).unwrap_or(0), usize::from(number < count));
+            assert!(times == expected, "value {number} of {count} sent ones was received {times} times");
+        }
+    }
+    let alive = alive.load(Ordering::Relaxed);
+    assert!(alive == 0, "{alive} values are left, or {} were dropped twice", usize::MAX - alive + 1);
+}
+
+#[test]
+fn each_value_is_received_once_in_random_programs() {
+    for seed in 0..240 {
+        run(of_cpus([1, 2, 4][seed % 3], seed as u64), move || exchange(seed / 3 % 4, 31 * seed));
+    }
+}
+
+/// The sieve of prime numbers: each prime is a G that passes on what it does not divide.
+#[test]
+fn sieve_finds_the_primes() {
+    for seed in 0..5 {
+        run(of_cpus(2, seed), || {
+            let (first, mut numbers) = channel(0);
+            sim::go(move || (2..).take_while(|number: &u32| first.send(*number).is_ok()).for_each(drop)).detach();
+            let mut primes = Vec::new();
+            for _ in 0..25 {
+                let prime = numbers.recv().expect("there are more");
+                primes.push(prime);
+                let (pass, passed) = channel(0);
+                let given = core::mem::replace(&mut numbers, passed);
+                let filter = move || {
+                    let rest = given.iter().filter(|number| number % prime != 0);
+                    rest.take_while(|number| pass.send(*number).is_ok()).for_each(drop);
+                };
+                sim::go(filter).detach();
+            }
+            assert!(primes.last() == Some(&97), "the first 25 primes: {primes:?}");
+        });
+    }
+}
