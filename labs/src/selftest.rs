@@ -51,7 +51,7 @@ pub(crate) fn run(labs: &[&Lab], root: &Path, quick: bool) -> Result<bool> {
             match &wrong.fails {
                 Some(fails) => judge(&wrong.name, &wrong.filling, &|grade, _| grade.failed() == *fails)?,
                 None => {
-                    let refusal = solution.with(&wrong.filling).check(&lab.holes);
+                    let refusal = solution.with(&wrong.filling).check(&lab.holes, &lab.allows);
                     let word = if refusal.is_err() { "right" } else { "WRONG" };
                     println!("{word}  lab {} {}: {}", lab.number, wrong.name, refusal.err().unwrap_or_default());
                     refused &= word == "right";
