@@ -87,8 +87,8 @@ pub fn set_preemption(is_on: bool) {
 
 /// Sets how many Gs of a scheduler may be preempted at the same time, for all schedulers of this process. Each takes a
 /// thread. At the limit, a G that has used its slice gives its P to the G that has been preempted for longest, so that
-/// each preempted G makes progress. But then the Gs that have not begun yet wait until one of the preempted Gs ends or
-/// waits.
+/// each preempted G makes progress. But then all other Gs, also those whose sleep is over, wait until one of the preempted
+/// Gs ends or waits. When the world is to stop, the limit may be exceeded by the number of Ps.
 ///
 /// Callable from any thread; does not block.
 pub fn set_preempted_limit(limit: u32) {

@@ -164,7 +164,7 @@ impl<Plat: Platform> Machine<Plat> {
         self.scheduler().shared.lock().blocked_machines -= 1;
     }
 
-    fn note_lock(&self, kind: EventKind, goroutine: &'static Goroutine<Plat>) {
+    pub(super) fn note_lock(&self, kind: EventKind, goroutine: &'static Goroutine<Plat>) {
         let number = self.id().get().into();
         match self.processor() {
             Some(processor) => processor.tracer.note::<Plat>(kind, Some(goroutine.id()), number),

@@ -9,7 +9,7 @@
 //! A G that gives way needs an idle M that takes its P over. This M must exist already, because the caller may be a
 //! signal handler, which must not allocate. If there is none, the platform is asked to make one elsewhere. Meanwhile,
 //! and also if as many Gs as allowed are preempted, the G exchanges its P with the G that has been preempted for
-//! longest.
+//! longest. (If the world is to stop, it only waits for the M.)
 //!
 //! # Why each preempted G gets a P again
 //!
@@ -109,8 +109,9 @@ impl<Plat: Platform> Machine<Plat> {
     ) -> Option<Successor<Plat>> {
         let scheduler = self.scheduler();
         let mut shared = scheduler.shared.lock();
-        // A locked G has secured an M when it was locked. When the scheduler is shut down, its idle Ms end.
-        let is_allowed = shared.preempted < limit;
+        // A locked G has secured an M when it was locked. When the scheduler is shut down, its idle Ms end. The world has to
+        // stop even at the limit, so there may be one more preempted G for each P.
+        let is_allowed = shared.preempted < limit || reason == PreemptReason::WorldStop;
         let has_machine = me.is_locked() || is_allowed && shared.has_surplus();
         if is_allowed && !has_machine {
             Plat::request_machine(scheduler);
@@ -129,6 +130,11 @@ impl<Plat: Platform> Machine<Plat> {
             me.set_locked_machine(Some(self));
             self.locked.goroutine.store(Some(me), Ordering::Relaxed);
             self.locked.is_preempted.store(true, Ordering::Relaxed);
+            self.note_lock(EventKind::LockThread, me);
+            if shared.preempted < limit && !shared.has_surplus() {
+                // The next G that has to give way should not have to wait for an M.
+                Plat::request_machine(scheduler);
+            }
         }
         Some(successor)
     }
@@ -185,6 +191,7 @@ impl<Plat: Platform> Machine<Plat> {
         if self.locked.is_preempted.swap(false, Ordering::Relaxed) {
             me.set_locked_machine(None);
             self.locked.goroutine.store(None, Ordering::Relaxed);
+            self.note_lock(EventKind::UnlockThread, me);
             let mut shared = self.scheduler().shared.lock();
             shared.blocked_machines -= 1;
             shared.preempted -= 1;

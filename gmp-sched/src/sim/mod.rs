@@ -103,6 +103,9 @@ pub struct Config {
     /// The [scavenger](crate::platform::Platform::scavenger) of the machine, if any. Not possible in an
     /// [exploration](exhaustive).
     pub scavenger: Option<fn() -> Scavenged>,
+    /// How many Gs may be preempted at the same time if a G that is preempted keeps its M and its thread, as on the
+    /// platform of threads (`refinements/preempt_in_place.rs`). `None` if such a G leaves its M, as in the kernel.
+    pub preempted_limit: Option<u32>,
     /// The [policy](crate::policy) of the scheduler. `None` for Go's rules.
     pub policy: Option<&'static dyn Policy>,
     /// Makes the model with which the decisions of `policy` are compared.
@@ -125,6 +128,7 @@ impl Default for Config {
             step_limit: 20_000_000,
             bodies_unwind: false,
             scavenger: None,
+            preempted_limit: None,
             policy: None,
             policy_model: None,
             is_specified: true,

@@ -12,6 +12,7 @@ use super::{Sim, cpu, oracle};
 use crate::base::error::{JoinError, OutOfResources, Panic};
 use crate::base::instant::Instant;
 use crate::base::points::Points;
+use crate::engine::hooks::{give_way_in_place, make_spare_machine};
 use crate::engine::preempt;
 use crate::engine::sysmon::Sysmon;
 use crate::entities::machine::{EndedMachine, Machine, NewMachine};
@@ -144,6 +145,15 @@ unsafe impl Platform for Sim {
         }
     }
 
+    /// If Gs are preempted in place, a thread makes the M, as on the platform of threads.
+    fn request_machine(_: &'static Scheduler<Self>) -> bool {
+        let maker = current().maker_of_spares.get();
+        if let Some(maker) = maker {
+            maker.unpark();
+        }
+        maker.is_some()
+    }
+
     fn request_preemption(machine: &'static Machine<Self>) {
         let cpu = current().cpu();
         if cpu.machine.get().is_some_and(|running| core::ptr::eq(running, machine)) {
@@ -207,10 +217,10 @@ unsafe impl Platform for Sim {
 /// The panic payload that unwinds a G that exits.
 struct BodyEnds;
 
-/// Returns the M whose thread this is, or `None` for sysmon's thread.
+/// Returns the M whose thread this is, or `None` for a thread that belongs to no M.
 #[expect(unsafe_code, reason = "turns a thread's argument back into the machine it was made from")]
 pub(super) fn machine_of(thread: &'static Thread<Sim>) -> Option<&'static Machine<Sim>> {
-    // SAFETY: the argument of sysmon's thread is 0. The argument of every other thread is the address of an M, which is
+    // SAFETY: the argument of a thread that belongs to no M is 0. The argument of every other thread is the address of an M, which is
     // never freed.
     unsafe { core::ptr::with_exposed_provenance::<Machine<Sim>>(thread.argument()).as_ref() }
 }
@@ -241,6 +251,17 @@ pub(super) fn run_sysmon(_: usize) -> ! {
     })
 }
 
+/// Runs the thread that makes Ms for code that must not make them itself.
+pub(super) fn run_maker_of_spares(_: usize) -> ! {
+    guarded(|| {
+        let scheduler = current().scheduler.get().expect("the thread starts after the scheduler");
+        loop {
+            park(None);
+            make_spare_machine(scheduler);
+        }
+    })
+}
+
 /// Runs `body`. If the scheduler panics in it, the run ends with a failure.
 pub(super) fn guarded(body: impl FnOnce() -> core::convert::Infallible) -> ! {
     match panic::catch_unwind(AssertUnwindSafe(body)) {
@@ -265,6 +286,8 @@ pub(super) fn honour_pending() {
         unsafe {
             threads().displace();
         }
-        preempt::give_way(pinned)
+        let Some(limit) = current().config().preempted_limit else { return preempt::give_way(pinned) };
+        give_way_in_place(&pinned, limit);
+        pinned
     });
 }

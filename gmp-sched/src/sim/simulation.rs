@@ -13,7 +13,7 @@ use super::cpu::SimCpu;
 use super::exhaustive::explored::Explored;
 use super::exhaustive::memory::MachineMemory;
 use super::observation;
-use super::platform::{guarded, run_sysmon};
+use super::platform::{guarded, run_maker_of_spares, run_sysmon};
 use super::policy::Policy;
 use super::stacks::{STACK_BYTES, Stacks};
 use super::watch::Watched;
@@ -71,6 +71,8 @@ pub(super) struct Simulation {
     pub(super) threads: &'static Threads<Sim>,
     pub(super) scheduler: Cell<Option<&'static Scheduler<Sim>>>,
     pub(super) sysmon: Cell<Option<&'static Thread<Sim>>>,
+    /// The thread that makes Ms on request, if Gs are preempted in place.
+    pub(super) maker_of_spares: Cell<Option<&'static Thread<Sim>>>,
     /// The stacks of this run, if the machine is not explored.
     stacks: Stacks,
     /// How many channels were made in this run.
@@ -115,6 +117,7 @@ impl Simulation {
             threads: Threads::new(config.cpus),
             scheduler: Cell::new(None),
             sysmon: Cell::new(None),
+            maker_of_spares: Cell::new(None),
             stacks: Stacks::default(),
             channels: Cell::new(0),
             devices: RefCell::new(Vec::new()),
@@ -196,7 +199,7 @@ impl Simulation {
         scheduler
     }
 
-    /// Prepares the idle loop of every CPU and creates sysmon's thread.
+    /// Prepares the idle loop of every CPU and creates the threads that belong to no M.
     #[expect(unsafe_code, reason = "prepares contexts on fresh stacks")]
     fn boot(&self) {
         struct Idle;
@@ -212,9 +215,15 @@ impl Simulation {
             // does not run yet, so nothing uses its context.
             unsafe { context::prepare::<Idle>(&cpu.context, self.stack().end) };
         }
-        // SAFETY: the stack is fresh, and no other code uses it until the run is over. After that no thread runs.
-        let sysmon = unsafe { self.threads.create(self.stack(), run_sysmon, 0) };
-        self.sysmon.set(Some(sysmon.expect("memory for a thread")));
+        let create = |run| {
+            // SAFETY: the stack is fresh, and no other code uses it until the run is over. After that no thread runs.
+            let thread = unsafe { self.threads.create(self.stack(), run, 0) };
+            Some(thread.expect("memory for a thread"))
+        };
+        self.sysmon.set(create(run_sysmon));
+        if self.config.preempted_limit.is_some() {
+            self.maker_of_spares.set(create(run_maker_of_spares));
+        }
     }
 
     /// Allocates a stack of [`STACK_BYTES`] bytes that lives until the run is over.

@@ -43,6 +43,12 @@
 //! When the global queue is to be checked, the current tick ends first. Then a tick of urgent Gs may come. Then the P
 //! takes a G from the global queue. The sum is [`GLOBAL_CHECK`]. The queue is checked once in 61 ticks, each of which
 //! lasts at most [`TICK`].
+//!
+//! # Gs that keep their threads
+//!
+//! If a G is preempted in place, another M takes its P over. If that M has to be made first, the thread that makes it waits
+//! for a CPU, and the G tries again a slice later. So a tick may last longer by [`IN_PLACE`]. While as many Gs as allowed
+//! are preempted, a tick ends with an exchange, and the ring and the global queue wait without a bound.
 
 use alloc::format;
 use alloc::string::String;
@@ -63,10 +69,13 @@ use crate::platform::SLICE;
 const ONE: u64 = SLICE.as_nanos() as u64;
 /// The longest tick while other Gs wait.
 const TICK: u64 = 3 * ONE;
-/// The longest time for which the same G is the first in a ring.
-const RING: u64 = TICK + TICK + TICK;
-/// The longest delay of a check of the global queue.
-const GLOBAL_CHECK: u64 = TICK + TICK;
+/// The longest time for which the same G is the first in a ring, in ticks.
+const RING: u64 = 3;
+/// The longest delay of a check of the global queue, in ticks.
+const GLOBAL_CHECK: u64 = 2;
+
+/// How much longer a tick lasts if Gs are preempted in place.
+const IN_PLACE: u64 = 3 * ONE;
 
 /// How long Gs have been waiting on each P.
 #[derive(Debug, Default)]
@@ -162,7 +171,12 @@ impl Wait {
     }
 
     /// Adds `passed` to the waiting times and compares them with their bounds.
-    fn add(&mut self, processor: &Processor<Sim>, scheduler: &Scheduler<Sim>, passed: u64) -> Result<(), String> {
+    fn add(
+        &mut self,
+        processor: &Processor<Sim>,
+        scheduler: &'static Scheduler<Sim>,
+        passed: u64,
+    ) -> Result<(), String> {
         let (tick, taken) = (processor.tick(), processor.queue.taken());
         let ring_waits = processor.queue_length() != 0;
         let ranked_waits = !processor.ranked.is_empty();
@@ -171,10 +185,14 @@ impl Wait {
         self.in_ring.add(passed, ring_waits, taken == self.taken);
         self.for_global.add(passed, global_waits && processor.is_global_check_due(), true);
         (self.tick, self.taken) = (tick, taken);
+        let limit = current().config().preempted_limit;
+        let tick = if limit.is_some() { TICK + IN_PLACE } else { TICK };
+        let reaches_limit = limit.is_some_and(|limit| scheduler.num_goroutine() > limit as usize);
+        let others = |ticks| if reaches_limit { u64::MAX } else { ticks * tick };
         for (what, wait, most) in [
-            ("a tick goes on while others wait", &self.in_tick, TICK),
-            ("a G waits in the ring", &self.in_ring, RING),
-            ("the check of the global queue is put off", &self.for_global, GLOBAL_CHECK),
+            ("a tick goes on while others wait", &self.in_tick, tick),
+            ("a G waits in the ring", &self.in_ring, others(RING)),
+            ("the check of the global queue is put off", &self.for_global, others(GLOBAL_CHECK)),
         ] {
             if wait.time > most {
                 let slices = wait.time as f64 / ONE as f64;

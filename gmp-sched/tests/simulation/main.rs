@@ -14,6 +14,7 @@ mod explore;
 #[path = "../extent/mod.rs"]
 mod extent;
 mod hogs;
+mod in_place;
 mod locked;
 mod policies;
 mod preemption;

@@ -181,7 +181,12 @@ impl State {
     /// P12. A G is preempted when the slice is over. (The next slice begins.)
     pub(super) fn p12(&mut self, step: &Step) -> Allowed {
         let &Step { on, g, when, .. } = step;
+        let is_urgent = self.urgent_since.get(&g).is_some_and(|urgent| when - urgent.0 <= SLICE);
         let local = self.local(on);
+        if !is_urgent {
+            // A G that is no longer urgent has run, so the urgent Gs before it and after it are not in a row.
+            local.urgent_row = None;
+        }
         if local.slice_since.is_some_and(|since| when - since < SLICE / 2) {
             return Err(format!("P12: goroutine {g} is preempted before the slice of P{on} is over"));
         }

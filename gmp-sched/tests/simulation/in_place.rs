@@ -1,0 +1,125 @@
+//! Gs that keep their M and their thread while they are preempted, as on the platform of threads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use gmp_sched::platform::SLICE;
+use gmp_sched::sim::{self, Config};
+
+use crate::anything::{anything, microseconds};
+use crate::explore::{Random, explore_on};
+use crate::hogs::Hogs;
+
+/// Runs `program` with every seed. At most `limit` Gs are preempted at the same time.
+fn explore(limit: u32, program: fn(u64)) {
+    explore_on(Config { preempted_limit: Some(limit), procs_limit: 4, ..Config::default() }, program);
+}
+
+/// Six Gs compute for six slices each. Each stays on one M.
+fn compute_side_by_side() {
+    let done: Arc<Vec<AtomicU64>> = Arc::new((0..6).map(|_| AtomicU64::new(0)).collect());
+    let hogs: Vec<_> = (0..done.len())
+        .map(|hog| {
+            let done = done.clone();
+            sim::go(move || {
+                let machine = sim::machine();
+                for _ in 0..12 {
+                    sim::work(SLICE / 2);
+                    done[hog].fetch_add(1, Ordering::Relaxed);
+                    assert_eq!(sim::machine(), machine, "the G has moved to another M");
+                }
+            })
+        })
+        .collect();
+    hogs.into_iter().for_each(|hog| hog.join().unwrap());
+    assert!(done.iter().all(|done| done.load(Ordering::Relaxed) == 12));
+}
+
+#[test]
+fn hogs_with_a_thread_each_take_turns() {
+    explore(64, |_| compute_side_by_side());
+}
+
+#[test]
+fn hogs_at_the_limit_exchange_their_ps() {
+    explore(2, |_| compute_side_by_side());
+}
+
+/// The world stops in bounded time, whether there is a spare M or not.
+#[test]
+fn world_stops_beside_hogs() {
+    explore(64, |_| {
+        let hogs = Hogs::start(5, Duration::from_millis(1));
+        for _ in 0..3 {
+            let world = sim::stop_the_world();
+            sim::work(microseconds(50));
+            drop(world);
+            sim::sleep(microseconds(100));
+        }
+        hogs.stop();
+    });
+}
+
+/// Takes a lock for which others spin, and holds it for `held`. The holder may be preempted.
+fn hold(lock: &AtomicBool, held: Duration) {
+    while lock.swap(true, Ordering::Acquire) {
+        sim::work(microseconds(20));
+    }
+    sim::work(held);
+    lock.store(false, Ordering::Release);
+}
+
+/// The holder of the lock continues, although all others spin.
+#[test]
+fn gs_that_spin_for_a_preempted_g_let_it_continue() {
+    explore(3, |seed| {
+        let lock = Arc::new(AtomicBool::new(false));
+        let spinning: Vec<_> = (0..5)
+            .map(|number| {
+                let (lock, mut random) = (lock.clone(), Random::new(seed * 8 + number));
+                sim::go(move || (0..3).for_each(|_| hold(&lock, microseconds(random.below(15_000)))))
+            })
+            .collect();
+        spinning.into_iter().for_each(|spinning| spinning.join().unwrap());
+    });
+}
+
+/// Does one of the things that change who holds which P.
+fn act(random: &mut Random, lock: &AtomicBool) {
+    match random.below(12) {
+        0 | 1 => sim::work(microseconds(random.below(25_000))),
+        2 => hold(lock, microseconds(random.below(8_000))),
+        3 => {
+            let locked = sim::lock_thread();
+            sim::work(microseconds(random.below(25_000)));
+            anything(random);
+            drop(locked);
+        }
+        4 => drop(sim::stop_the_world()),
+        5 => sim::syscall(microseconds(random.below(12_000))),
+        6 => sim::block(microseconds(random.below(12_000))),
+        7 => sim::sleep(microseconds(random.below(5_000))),
+        8 => _ = sim::go(|| sim::work(microseconds(500))).join(),
+        _ => anything(random),
+    }
+}
+
+#[test]
+fn preempted_gs_mix_with_locked_gs_calls_timers_and_stops_of_the_world() {
+    explore(3, |seed| {
+        let lock = Arc::new(AtomicBool::new(false));
+        let all: Vec<_> = (0..7)
+            .map(|number| {
+                let (lock, mut random) = (lock.clone(), Random::new(seed * 16 + number));
+                sim::go(move || (0..10).for_each(|_| act(&mut random, &lock)))
+            })
+            .collect();
+        let mut random = Random::new(seed);
+        for _ in 0..3 {
+            sim::sleep(microseconds(random.below(20_000)));
+            let _ = sim::set_procs(1 + random.below(sim::config().procs_limit as u64) as usize);
+        }
+        all.into_iter().for_each(|one| one.join().unwrap());
+    });
+}
