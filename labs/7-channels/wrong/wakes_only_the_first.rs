@@ -1,5 +1,5 @@
 //! A close readies one receiver; the others wait for ever.
-//! fails: close
+//! fails: handoff, order, close, programs
 
 // ANCHOR: close
         if self.header.is_closed() {
