@@ -1,5 +1,5 @@
 //! sysmon takes the P by a store: the M that returns at this moment takes it, too.
-//! fails: nothing-lost, races
+//! fails: keep, nothing-lost, races
 
 // ANCHOR: retake
         if !self.secure_from_outside() {
