@@ -8,7 +8,7 @@ use gmp_sched::platform::{OutOfResources, Platform};
 use gmp_sched::time::Instant;
 use smoltcp::socket::tcp::State as TcpState;
 
-use crate::connections::{Connection, Key, Owner, Waits};
+use crate::connections::{Connection, Key, Owner, Protocol, Waits};
 use crate::error::NetError;
 use crate::state::{BACKLOG, CLOSING, Listener, Place, State};
 
@@ -55,6 +55,30 @@ impl<Plat: Platform> State<Plat> {
         listener.half_open.into_iter().chain(listener.ready).for_each(|connection| self.release(connection, now));
     }
 
+    /// Makes a UDP socket. Returns its index and its port. The port 0 stands for a free one.
+    pub(crate) fn bind_datagrams(&mut self, port: u16) -> Result<(usize, u16), NetError> {
+        let is_free = |port: &u16| self.connections.find(Key::of_datagrams(*port)).is_none();
+        let port = match port {
+            0 => (FIRST_FREE_PORT..=u16::MAX).find(is_free).ok_or(NetError::AddrInUse)?,
+            // The client of DHCP has this port.
+            68 => return Err(NetError::AddrInUse),
+            _ => Some(port).filter(is_free).ok_or(NetError::AddrInUse)?,
+        };
+        let index = self.connections.add(Key::of_datagrams(port), Owner::Datagrams)?;
+        self.udp_sockets += 1;
+        if let Some(connection) = self.connections.get(index) {
+            // The socket is new, and the port is not zero.
+            let _ = connection.datagrams().bind(port);
+        }
+        Ok((index, port))
+    }
+
+    /// Ends a UDP socket.
+    pub(crate) fn remove_datagrams(&mut self, index: usize) {
+        self.connections.remove(index);
+        self.udp_sockets -= 1;
+    }
+
     pub(crate) fn connection(&mut self, index: usize) -> Option<&mut Connection> {
         self.connections.get(index)
     }
@@ -68,7 +92,7 @@ impl<Plat: Platform> State<Plat> {
         if peer.is_unspecified() || peer_port == 0 {
             return Err(NetError::AddrNotAvailable);
         }
-        let key = |port| Key { peer, peer_port, port };
+        let key = |port| Key { protocol: Protocol::Tcp, peer, peer_port, port };
         let mut ports = (0..FREE_PORTS).map(|step| FIRST_FREE_PORT + self.last_port.wrapping_add(step) % FREE_PORTS);
         // A connection from this computer to itself with the same port at both ends would get its own segments.
         let is_own_end = |port| port == peer_port && self.address() == Some(peer);

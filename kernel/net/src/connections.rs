@@ -2,7 +2,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
+use core::net::{Ipv4Addr, SocketAddrV4};
 
 use foldhash::fast::FixedState;
 use gmp_sched::platform::{OutOfResources, Platform};
@@ -11,18 +11,37 @@ use gmp_sched::time::Instant;
 use hashbrown::HashMap;
 use smoltcp::iface::{SocketHandle, SocketSet, SocketStorage};
 use smoltcp::socket::tcp::{Socket, SocketBuffer};
+use smoltcp::socket::udp;
 
 use crate::deadlines::Deadlines;
 
 /// The buffers of a connection, for data that was received and for data to send.
 const BUFFER_BYTES: usize = 16 * 1024;
 
+/// How many datagrams each of the two buffers of a UDP socket holds at most.
+const DATAGRAMS: usize = 16;
+
 /// What distinguishes the connections of this computer, which has one address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Key {
+    pub(crate) protocol: Protocol,
     pub(crate) peer: Ipv4Addr,
     pub(crate) peer_port: u16,
     pub(crate) port: u16,
+}
+
+/// A protocol with ports.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Protocol {
+    Tcp,
+    Udp,
+}
+
+impl Key {
+    /// Returns the key of a UDP socket, which gets the datagrams of all peers.
+    pub(crate) const fn of_datagrams(port: u16) -> Self {
+        Self { protocol: Protocol::Udp, peer: Ipv4Addr::UNSPECIFIED, peer_port: 0, port }
+    }
 }
 
 /// To whom a connection belongs.
@@ -34,18 +53,23 @@ pub(crate) enum Owner {
     Queued(usize),
     /// To a stream of the program.
     Stream,
+    /// To a UDP socket of the program.
+    Datagrams,
     /// To no one: the program has dropped its stream, and the rest of the data is being sent.
     Closing,
 }
 
-/// A connection.
+/// A connection, or a UDP socket.
 pub(crate) struct Connection {
     pub(crate) key: Key,
     pub(crate) owner: Owner,
     /// The socket is alone in its set: see the documentation of the crate.
     pub(crate) sockets: SocketSet<'static>,
     handle: SocketHandle,
-    /// When the connection is given up if it belongs to no stream, and nothing arrives.
+    /// The only peer of a UDP socket, if the program has chosen one.
+    pub(crate) peer: Option<SocketAddrV4>,
+    /// When the connection is given up if it belongs to no stream, and nothing arrives. When the datagrams of a UDP
+    /// socket are dropped if its neighbour does not answer.
     pub(crate) end: Instant,
     /// Whether its last segment could not be sent because the MAC address of the neighbour is not known.
     pub(crate) is_unresolved: bool,
@@ -60,20 +84,45 @@ impl Connection {
         storage.try_reserve_exact(1).map_err(|_| OutOfResources)?;
         storage.push(SocketStorage::EMPTY);
         let mut sockets = SocketSet::new(storage);
-        let handle = sockets.add(Socket::new(buffer()?, buffer()?));
-        Ok(Self { key, owner, sockets, handle, end: Instant::NEVER, is_unresolved: false, is_shut: [false; 2] })
+        let handle = match key.protocol {
+            Protocol::Tcp => sockets.add(Socket::new(SocketBuffer::new(buffer()?), SocketBuffer::new(buffer()?))),
+            Protocol::Udp => sockets.add(udp::Socket::new(datagrams()?, datagrams()?)),
+        };
+        Ok(Self {
+            key,
+            owner,
+            sockets,
+            handle,
+            peer: None,
+            end: Instant::NEVER,
+            is_unresolved: false,
+            is_shut: [false; 2],
+        })
     }
 
+    /// Returns the socket of any other owner.
     pub(crate) fn socket(&mut self) -> &mut Socket<'static> {
+        self.sockets.get_mut(self.handle)
+    }
+
+    /// Returns the socket of an owner that is [`Owner::Datagrams`].
+    pub(crate) fn datagrams(&mut self) -> &mut udp::Socket<'static> {
         self.sockets.get_mut(self.handle)
     }
 }
 
-fn buffer() -> Result<SocketBuffer<'static>, OutOfResources> {
+fn buffer() -> Result<Vec<u8>, OutOfResources> {
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(BUFFER_BYTES).map_err(|_| OutOfResources)?;
     bytes.resize(BUFFER_BYTES, 0);
-    Ok(SocketBuffer::new(bytes))
+    Ok(bytes)
+}
+
+fn datagrams() -> Result<udp::PacketBuffer<'static>, OutOfResources> {
+    let mut places = Vec::new();
+    places.try_reserve_exact(DATAGRAMS).map_err(|_| OutOfResources)?;
+    places.resize(DATAGRAMS, udp::PacketMetadata::EMPTY);
+    Ok(udp::PacketBuffer::new(places, buffer()?))
 }
 
 /// The wait queues of a connection, which are used with the lock of the stack. Never freed, only used again.

@@ -19,7 +19,9 @@ pub enum NetError {
     ConnectionReset,
     /// The program has shut down the writing half of the connection.
     BrokenPipe,
-    /// The address is not valid.
+    /// A datagram is larger than [`MAX_DATAGRAM`](crate::MAX_DATAGRAM).
+    MessageTooLong,
+    /// The address is not valid, or a UDP socket has no peer.
     InvalidInput,
     /// The peer does not answer.
     TimedOut,
@@ -43,6 +45,7 @@ impl fmt::Display for NetError {
             Self::ConnectionRefused => "connection refused",
             Self::ConnectionReset => "connection reset by the peer",
             Self::BrokenPipe => "the connection is shut down for writing",
+            Self::MessageTooLong => "the datagram is too long",
             Self::InvalidInput => "not an IP address with a port",
             Self::TimedOut => "the peer does not answer",
             Self::Limit(error) => return error.fmt(f),
@@ -64,7 +67,7 @@ impl embedded_io::Error for NetError {
             Self::ConnectionRefused => ErrorKind::ConnectionRefused,
             Self::ConnectionReset => ErrorKind::ConnectionReset,
             Self::BrokenPipe => ErrorKind::BrokenPipe,
-            Self::InvalidInput => ErrorKind::InvalidInput,
+            Self::InvalidInput | Self::MessageTooLong => ErrorKind::InvalidInput,
             Self::TimedOut | Self::Limit(ContextError::DeadlineExceeded) => ErrorKind::TimedOut,
             Self::OutOfResources => ErrorKind::OutOfMemory,
             Self::NoNetwork => ErrorKind::NotFound,

@@ -1,4 +1,4 @@
-//! TCP/IP for Gs. A call that waits for the network blocks only its G.
+//! TCP and UDP for Gs. A call that waits for the network blocks only its G.
 //!
 //! ```text
 //!   a G             accept, connect, read, write ──▶ the state, under one lock ◀── serve             the G that serves
@@ -22,7 +22,7 @@
 //! | `calls` | what programs do with the state: listeners, new connections, and the end of both |
 //! | `connections` | the table of connections; each has a set of sockets with one socket |
 //! | `packet` | one frame at a time, as a device of smoltcp |
-//! | `stream`, `listener` | what programs use |
+//! | `stream`, `listener`, `udp` | what programs use |
 //! | `address`, `error` | addresses and errors, for programs on the host, too |
 //!
 //! # The cost of a frame does not depend on the number of connections
@@ -57,6 +57,7 @@ mod state;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod udp;
 
 pub use address::ToSocketAddr;
 pub use error::NetError;
@@ -65,3 +66,4 @@ pub use listener::{Incoming, TcpListener};
 pub use loopback::Loopback;
 pub use stack::{Configuration, Network, Stack, Usage};
 pub use stream::{Shutdown, TcpStream};
+pub use udp::{MAX_DATAGRAM, UdpSocket};

@@ -4,9 +4,9 @@ use alloc::boxed::Box;
 
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
-use smoltcp::wire::{EthernetFrame, EthernetProtocol, Ipv4Packet, TcpPacket};
+use smoltcp::wire::{EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, TcpPacket, UdpPacket};
 
-use crate::connections::Key;
+use crate::connections::{Key, Protocol};
 use crate::link::{FRAME_BYTES, Link};
 
 /// A link, as smoltcp uses it for one set of sockets.
@@ -95,6 +95,8 @@ impl TxToken for Room<'_> {
 pub(crate) enum Class {
     /// For a connection. The second field is whether the segment begins a connection.
     Connection(Key, bool),
+    /// For a UDP socket.
+    Datagram(Key),
     /// About the addresses of neighbours.
     Neighbour,
     Other,
@@ -113,10 +115,18 @@ pub(crate) fn classify(frame: &[u8]) -> Class {
 fn segment(packet: &[u8]) -> Option<Class> {
     let packet = Ipv4Packet::new_checked(packet).ok()?;
     let is_whole = packet.frag_offset() == 0 && !packet.more_frags();
-    if packet.next_header() != smoltcp::wire::IpProtocol::Tcp || !is_whole {
+    if !is_whole {
+        return None;
+    }
+    if packet.next_header() == IpProtocol::Udp {
+        let datagram = UdpPacket::new_checked(packet.payload()).ok()?;
+        return Some(Class::Datagram(Key::of_datagrams(datagram.dst_port())));
+    }
+    if packet.next_header() != IpProtocol::Tcp {
         return None;
     }
     let segment = TcpPacket::new_checked(packet.payload()).ok()?;
-    let key = Key { peer: packet.src_addr(), peer_port: segment.src_port(), port: segment.dst_port() };
+    let (peer, peer_port, port) = (packet.src_addr(), segment.src_port(), segment.dst_port());
+    let key = Key { protocol: Protocol::Tcp, peer, peer_port, port };
     Some(Class::Connection(key, segment.syn() && !segment.ack() && !segment.rst()))
 }

@@ -39,6 +39,8 @@ pub struct Usage {
     pub half_open: usize,
     /// Listeners.
     pub listeners: usize,
+    /// UDP sockets.
+    pub udp_sockets: usize,
 }
 
 impl Add for Usage {
@@ -49,6 +51,7 @@ impl Add for Usage {
             connections: self.connections + other.connections,
             half_open: self.half_open + other.half_open,
             listeners: self.listeners + other.listeners,
+            udp_sockets: self.udp_sockets + other.udp_sockets,
         }
     }
 }

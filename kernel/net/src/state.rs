@@ -21,6 +21,8 @@ use crate::stack::{Configuration, Usage};
 
 /// The largest number of connections of a listener that are half-open or wait for `accept`.
 pub(crate) const BACKLOG: usize = 128;
+/// How long a neighbour may take to name its MAC address, for datagrams.
+const NO_NEIGHBOUR: Duration = Duration::from_secs(3);
 /// How long a peer may take to confirm a connection.
 const HALF_OPEN: Duration = Duration::from_secs(10);
 /// How long a peer may leave data without an answer.
@@ -49,6 +51,7 @@ pub(crate) struct State<Plat: Platform> {
     pub(crate) connections: Connections<Plat>,
     pub(crate) listeners: Vec<Place<Plat>>,
     pub(crate) services: Services,
+    pub(crate) udp_sockets: usize,
     /// The G that serves the link sleeps until this time.
     asleep_until: Instant,
     /// Whether that G waits until the link can send.
@@ -103,6 +106,7 @@ impl<Plat: Platform> State<Plat> {
             connections: Connections::new(configuration.seed.rotate_left(32)),
             listeners: Vec::new(),
             services: Services::new(configuration.address.is_none(), now),
+            udp_sockets: 0,
             asleep_until: Instant::NEVER,
             is_stalled: false,
             last_port: (configuration.seed >> 16) as u16,
@@ -132,7 +136,8 @@ impl<Plat: Platform> State<Plat> {
     pub(crate) fn usage(&self) -> Usage {
         let listeners = self.listeners.iter().filter_map(|place| place.listener.as_ref());
         Usage {
-            connections: self.connections.count(),
+            connections: self.connections.count() - self.udp_sockets,
+            udp_sockets: self.udp_sockets,
             half_open: listeners.clone().map(|listener| listener.half_open.len()).sum(),
             listeners: listeners.count(),
         }
@@ -158,11 +163,14 @@ impl<Plat: Platform> State<Plat> {
                 },
                 connection => connection,
             },
+            Class::Datagram(key) => self.connections.find(key),
             _ => None,
         };
         let sockets = match connection.and_then(|index| self.connections.get(index)) {
             Some(connection) => {
-                connection.end = now + CLOSING;
+                if connection.owner == Owner::Closing {
+                    connection.end = now + CLOSING;
+                }
                 &mut connection.sockets
             }
             None => &mut self.services.sockets,
@@ -178,7 +186,7 @@ impl<Plat: Platform> State<Plat> {
                 }
                 self.settle_services(now);
             }
-            (None, Class::Other) => self.settle_services(now),
+            (None, Class::Other | Class::Datagram(_)) => self.settle_services(now),
             (None, Class::Connection(..)) => {}
         }
     }
@@ -209,12 +217,24 @@ impl<Plat: Platform> State<Plat> {
     pub(crate) fn settle(&mut self, index: usize, now: Instant) {
         let Some(connection) = self.connections.get(index) else { return };
         limit_silence(connection, now);
+        let was_unresolved = connection.is_unresolved;
         self.wire.is_unresolved = connection.is_unresolved;
         let due = send(&mut self.interface, &mut self.wire, &mut connection.sockets, now);
         // `poll_at` of a TCP socket names as due now only what `dispatch` then sends.
-        debug_assert!(due > now || self.wire.was_full, "a connection has something to send, and does not send it");
+        // A UDP socket drops one datagram at a time if the computer has lost its address.
+        let is_done = due > now || self.wire.was_full || connection.owner == Owner::Datagrams;
+        debug_assert!(is_done, "a connection has something to send, and does not send it");
         connection.is_unresolved = self.wire.is_unresolved;
-        let end = if connection.owner == Owner::Closing { connection.end } else { Instant::NEVER };
+        let end = match connection.owner {
+            Owner::Closing => connection.end,
+            Owner::Datagrams if connection.is_unresolved => {
+                if !was_unresolved {
+                    connection.end = now + NO_NEIGHBOUR;
+                }
+                connection.end
+            }
+            _ => Instant::NEVER,
+        };
         self.connections.note(index, due.min(end));
         self.follow(index);
     }
@@ -223,6 +243,12 @@ impl<Plat: Platform> State<Plat> {
     fn follow(&mut self, index: usize) {
         let Some(connection) = self.connections.get(index) else { return };
         let owner = connection.owner;
+        if owner == Owner::Datagrams {
+            let socket = connection.datagrams();
+            let (can_read, can_write) = (socket.can_recv(), socket.can_send());
+            self.wake(index, can_read, can_write);
+            return;
+        }
         let socket = connection.socket();
         let (state, is_over) = (socket.state(), socket.remote_endpoint().is_none());
         let (can_read, can_write) = (socket.can_recv() || !socket.may_recv(), socket.can_send() || !socket.may_send());
@@ -248,20 +274,24 @@ impl<Plat: Platform> State<Plat> {
                 if is_over {
                     self.connections.forget_key(index);
                 }
-                let waits = self.connections.waits(index);
-                if can_read {
-                    waits.readable.notify_all();
-                }
-                if can_write {
-                    waits.writable.notify_all();
-                }
+                self.wake(index, can_read, can_write);
             }
             // The last segment, which may be a reset, is sent once. If the peer does not get it, its next segment is
             // answered with a reset.
             Owner::Closing if matches!(state, TcpState::Closed | TcpState::TimeWait) && !self.wire.was_full => {
                 self.connections.remove(index);
             }
-            Owner::Closing => {}
+            Owner::Closing | Owner::Datagrams => {}
+        }
+    }
+
+    fn wake(&self, index: usize, can_read: bool, can_write: bool) {
+        let waits = self.connections.waits(index);
+        if can_read {
+            waits.readable.notify_all();
+        }
+        if can_write {
+            waits.writable.notify_all();
         }
     }
 
@@ -330,9 +360,20 @@ impl<Plat: Platform> State<Plat> {
     }
 }
 
-/// Sets how long the peer may be silent.
+/// Sets how long the peer may be silent. Drops the datagrams for a neighbour that does not answer, so that those for
+/// others are sent.
 fn limit_silence(connection: &mut Connection, now: Instant) {
     let (owner, is_over) = (connection.owner, now >= connection.end);
+    if owner == Owner::Datagrams {
+        if connection.is_unresolved && is_over {
+            let port = connection.key.port;
+            connection.datagrams().close();
+            // The socket is closed, and the port is not zero.
+            let _ = connection.datagrams().bind(port);
+            connection.is_unresolved = false;
+        }
+        return;
+    }
     let socket = connection.socket();
     let limit = match (owner, socket.state()) {
         // Nobody reads the data that arrives. smoltcp would count the silence before the end of the stream, too.

@@ -311,3 +311,31 @@ fn connection_to_the_own_address_never_gets_the_port_of_its_peer() {
         }
     }
 }
+
+/// Sends a datagram, as a UDP socket does.
+fn send_datagram(bench: &mut Bench, socket: usize, to: Ipv4Addr) -> bool {
+    let datagrams = bench.state.connection(socket).unwrap().datagrams();
+    let is_sent = datagrams.send_slice(b"data", (smoltcp::wire::IpAddress::Ipv4(to), 7)).is_ok();
+    bench.state.settle(socket, bench.now);
+    is_sent
+}
+
+#[test]
+fn datagrams_for_a_silent_neighbour_do_not_stop_those_for_others() {
+    let mut bench = Bench::new(Some(ADDRESS), 1_000);
+    let (socket, _) = bench.state.bind_datagrams(0).unwrap();
+    while send_datagram(&mut bench, socket, Ipv4Addr::new(10, 0, 0, 99)) {}
+    let began = bench.now;
+    while !send_datagram(&mut bench, socket, SERVER) {
+        bench.now = bench.serve().1;
+        bench.serve();
+    }
+    assert_eq!(bench.now, began + Duration::from_secs(3));
+    // smoltcp does not look at the socket for the rest of a second.
+    bench.now = bench.serve().1;
+    assert_eq!(bench.serve().0.len(), 1);
+    bench.other.lock().unwrap().arrived.push_back(arp_answer(SERVER));
+    assert_eq!(bench.serve().0.len(), 1);
+    bench.state.remove_datagrams(socket);
+    assert_eq!(bench.state.usage().udp_sockets, 0);
+}

@@ -1,4 +1,4 @@
-//! The network: TCP over the first virtio network device, and over a loopback.
+//! The network: TCP and UDP over the first virtio network device, and over a loopback.
 //!
 //! The protocols are in the crate `kernel-net`. This module connects them with the device. The device is set up when
 //! the kernel starts. The first use of the network starts the G that serves the device. So a program that does not use
@@ -20,7 +20,7 @@ use crate::drivers::random::fill_random;
 use crate::drivers::virtio::net::{self, NetDevice};
 use crate::sched::platform::{Builder, Kernel, Limit, Mutex};
 
-pub use kernel_net::{NetError, Shutdown, ToSocketAddr, Usage};
+pub use kernel_net::{MAX_DATAGRAM, NetError, Shutdown, ToSocketAddr, Usage};
 
 /// A port on which peers can connect. See [`kernel_net::TcpListener`].
 pub type TcpListener = kernel_net::TcpListener<Kernel>;
@@ -30,6 +30,9 @@ pub type Incoming<'a> = kernel_net::Incoming<'a, Kernel>;
 
 /// A TCP connection. See [`kernel_net::TcpStream`].
 pub type TcpStream = kernel_net::TcpStream<Kernel>;
+
+/// A UDP socket. See [`kernel_net::UdpSocket`].
+pub type UdpSocket = kernel_net::UdpSocket<Kernel>;
 
 /// The device, until its stack takes it.
 static DEVICE: Once<Result<InterruptMutex<Option<NetDevice>>, SetupError>> = Once::new();

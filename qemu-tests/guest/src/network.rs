@@ -1,6 +1,6 @@
 //! Tests of connections from the machine to itself.
 
-use kernel::net::{self, NetError, Shutdown, TcpListener, TcpStream, Usage};
+use kernel::net::{self, NetError, Shutdown, TcpListener, TcpStream, UdpSocket, Usage};
 use kernel::prelude::*;
 
 fn echo(stream: &TcpStream) -> Result<(), NetError> {
@@ -63,3 +63,29 @@ fn network_that_is_not_there_is_an_error() {
     assert_eq!(TcpListener::bind("127.0.0.2:7").map(drop), Err(NetError::AddrNotAvailable));
 }
 guest_test!(network_that_is_not_there_is_an_error);
+
+fn datagrams_return_over_the_loopback() {
+    let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = far.local_addr();
+    let answers = go(move || {
+        for _ in 0..100 {
+            let mut buffer = [0; 100];
+            let (bytes, sender) = far.recv_from(&mut buffer).unwrap();
+            far.send_to(&buffer[..bytes], sender).unwrap();
+        }
+    });
+    let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+    near.connect(address).unwrap();
+    for number in 0..100u8 {
+        assert_eq!(near.send(&[number; 50]), Ok(50));
+        let mut buffer = [0; 100];
+        assert_eq!(near.recv(&mut buffer), Ok(50));
+        assert!(buffer[..50].iter().all(|&byte| byte == number));
+    }
+    answers.join().unwrap();
+    assert_eq!(net::usage(), Usage { udp_sockets: 1, ..Usage::default() });
+    drop(near);
+    assert_eq!(net::usage(), Usage::default());
+    assert_eq!(UdpSocket::bind("0.0.0.0:0").map(drop), Err(NetError::NoNetwork));
+}
+guest_test!(datagrams_return_over_the_loopback, smp = &[1, 8]);

@@ -25,7 +25,7 @@ const ONLY_MACHINE: &[(&str, &str)] = &[
 const ONLY_HOST: &[(&str, &str)] = &[("host::program::run", "called by macros")];
 
 /// The types of the crate `kernel-net` that only the machine uses. The host has types of its own with the same names.
-const OF_KERNEL_NET: &[&str] = &["Incoming", "TcpListener", "TcpStream"];
+const OF_KERNEL_NET: &[&str] = &["Incoming", "TcpListener", "TcpStream", "UdpSocket"];
 
 /// Returns the names of these types and of their functions, except for those whose argument is a stack, which a program
 /// does not have.

@@ -240,7 +240,7 @@ fn listener_without_room_answers_when_it_has_room_again() {
         let streams: Vec<_> = (0..128).map(|_| connect(client, 7).unwrap()).collect();
         let waits = go(move || connect(client, 7).unwrap());
         sleep(Duration::from_millis(20));
-        assert_eq!(server.usage(), Usage { connections: 128, half_open: 0, listeners: 1 });
+        assert_eq!(server.usage(), Usage { connections: 128, listeners: 1, ..Usage::default() });
         let (first, _) = listener.accept().unwrap();
         let last = waits.join().unwrap();
         assert_eq!(server.usage().connections, 129);

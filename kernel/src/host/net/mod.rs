@@ -1,6 +1,7 @@
 //! The network on the host: the sockets of the operating system. A call that waits blocks only its G.
 
 mod readiness;
+mod udp;
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,10 +13,12 @@ use embedded_io::ErrorType;
 use self::readiness::{Watched, Way};
 use crate::host::platform::Limit;
 
-pub use kernel_net::{NetError, Shutdown, ToSocketAddr, Usage};
+pub use self::udp::UdpSocket;
+pub use kernel_net::{MAX_DATAGRAM, NetError, Shutdown, ToSocketAddr, Usage};
 
 static CONNECTIONS: AtomicUsize = AtomicUsize::new(0);
 static LISTENERS: AtomicUsize = AtomicUsize::new(0);
+static UDP_SOCKETS: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the error of this crate for an error of the host.
 fn error(error: &io::Error) -> NetError {
@@ -382,5 +385,6 @@ pub fn address_until<'l>(_limit: impl Into<Limit<'l>>) -> Result<Ipv4Addr, NetEr
 pub fn usage() -> Usage {
     gmp_sched::native::assert_may_wait();
     let connections = CONNECTIONS.load(Ordering::Relaxed);
-    Usage { connections, half_open: 0, listeners: LISTENERS.load(Ordering::Relaxed) }
+    let (listeners, udp_sockets) = (LISTENERS.load(Ordering::Relaxed), UDP_SOCKETS.load(Ordering::Relaxed));
+    Usage { connections, half_open: 0, listeners, udp_sockets }
 }

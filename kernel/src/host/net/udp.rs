@@ -1,0 +1,185 @@
+//! UDP sockets of the operating system.
+
+use core::fmt;
+use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::{Mutex, PoisonError};
+
+use kernel_net::{MAX_DATAGRAM, NetError, ToSocketAddr};
+
+use super::readiness::{Watched, Way};
+use super::{Counted, UDP_SOCKETS, error};
+use crate::host::platform::Limit;
+
+/// A UDP socket. See [`kernel_net::UdpSocket`], which the machine has.
+pub struct UdpSocket {
+    socket: Watched<mio::net::UdpSocket>,
+    address: SocketAddr,
+    peer: Mutex<Option<SocketAddrV4>>,
+    _counted: Counted,
+}
+
+impl fmt::Debug for UdpSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UdpSocket").field("port", &self.address.port()).finish()
+    }
+}
+
+impl UdpSocket {
+    /// Makes a socket with a port of the host's loopback address. The address is `0.0.0.0` or `127.0.0.1`, which is the
+    /// same here. The port 0 stands for a free one.
+    ///
+    /// # Errors
+    ///
+    /// If the address is not valid, another socket has the port, or the host refuses it.
+    pub fn bind(address: impl ToSocketAddr) -> Result<Self, NetError> {
+        let address = address.to_socket_addr()?;
+        if !address.ip().is_unspecified() && address.ip() != Ipv4Addr::LOCALHOST {
+            return Err(NetError::AddrNotAvailable);
+        }
+        let socket = mio::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, address.port()).into());
+        let socket = socket.map_err(|it| error(&it))?;
+        let address = socket.local_addr().map_err(|it| error(&it))?;
+        Ok(Self {
+            socket: Watched::new(socket)?,
+            address,
+            peer: Mutex::new(None),
+            _counted: Counted::new(&UDP_SOCKETS),
+        })
+    }
+
+    /// Returns the address and the port.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Sets the peer of [`send`](Self::send) and [`recv`](Self::recv). From now on, datagrams of others are dropped.
+    ///
+    /// # Errors
+    ///
+    /// If the address is not valid, or of a kind that the network does not have.
+    pub fn connect(&self, address: impl ToSocketAddr) -> Result<(), NetError> {
+        let peer = v4(address)?;
+        *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = Some(peer);
+        Ok(())
+    }
+
+    fn peer(&self) -> Option<SocketAddrV4> {
+        *self.peer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a datagram to an address. Returns its length. Blocks the calling G until there is room for it.
+    ///
+    /// # Errors
+    ///
+    /// [`NetError::MessageTooLong`] for more than [`MAX_DATAGRAM`] bytes. If the address is not valid, or the host
+    /// refuses it. That nobody receives the datagram is no error.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn send_to(&self, data: &[u8], address: impl ToSocketAddr) -> Result<usize, NetError> {
+        self.send_to_until(data, address, Limit::NONE)
+    }
+
+    /// Like [`send_to`](Self::send_to), but waits no longer than `limit`.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`send_to`](Self::send_to), and if the limit ends the wait. Nothing was sent then.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn send_to_until<'l>(
+        &self,
+        data: &[u8],
+        address: impl ToSocketAddr,
+        limit: impl Into<Limit<'l>>,
+    ) -> Result<usize, NetError> {
+        let to = SocketAddr::V4(v4(address)?);
+        if data.len() > MAX_DATAGRAM {
+            return Err(NetError::MessageTooLong);
+        }
+        self.socket.wait(Way::Write, limit.into(), |socket| socket.send_to(data, to))
+    }
+
+    /// Sends a datagram to the peer of [`connect`](Self::connect). Returns its length. Blocks like
+    /// [`send_to`](Self::send_to).
+    ///
+    /// # Errors
+    ///
+    /// [`NetError::InvalidInput`] if the socket has no peer. Otherwise in the cases of [`send_to`](Self::send_to).
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn send(&self, data: &[u8]) -> Result<usize, NetError> {
+        self.send_to(data, self.peer().ok_or(NetError::InvalidInput)?)
+    }
+
+    /// Receives a datagram. Returns its length and the address of its sender. What does not fit into `buffer` is
+    /// dropped. Blocks the calling G until there is a datagram.
+    ///
+    /// # Errors
+    ///
+    /// If the host reports an error.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn recv_from(&self, buffer: &mut [u8]) -> Result<(usize, SocketAddr), NetError> {
+        self.recv_from_until(buffer, Limit::NONE)
+    }
+
+    /// Like [`recv_from`](Self::recv_from), but waits no longer than `limit`.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`recv_from`](Self::recv_from), and if the limit ends the wait.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn recv_from_until<'l>(
+        &self,
+        buffer: &mut [u8],
+        limit: impl Into<Limit<'l>>,
+    ) -> Result<(usize, SocketAddr), NetError> {
+        self.socket.wait(Way::Read, limit.into(), |socket| {
+            loop {
+                let (bytes, sender) = socket.recv_from(buffer)?;
+                if self.peer().is_none_or(|peer| SocketAddr::V4(peer) == sender) {
+                    return Ok((bytes, sender));
+                }
+            }
+        })
+    }
+
+    /// Like [`recv_from`](Self::recv_from), without the address of the sender.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`recv_from`](Self::recv_from).
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn recv(&self, buffer: &mut [u8]) -> Result<usize, NetError> {
+        self.recv_from(buffer).map(|(bytes, _)| bytes)
+    }
+}
+
+/// Returns an address to which a datagram can be sent.
+fn v4(address: impl ToSocketAddr) -> Result<SocketAddrV4, NetError> {
+    match address.to_socket_addr()? {
+        SocketAddr::V4(address) if *address.ip() != Ipv4Addr::UNSPECIFIED && address.port() != 0 => Ok(address),
+        _ => Err(NetError::AddrNotAvailable),
+    }
+}
