@@ -231,7 +231,9 @@ fn machine_connects_to_the_host() {
     assert!(text == "0123456789".repeat(10_000).as_bytes(), "{} bytes", text.len());
     for (url, mistake) in [
         (&*format!("http://10.0.2.2:{closed}/"), "connection refused"),
-        ("http://host/", "`host` is not an IP address, and names are not resolved"),
+        // The machine itself, on which nobody listens.
+        ("http://localhost:9/", "connection refused"),
+        ("http://a..b/", "not an IP address with a port"),
         ("https://10.0.2.2/", "there is no TLS, so only http is possible"),
     ] {
         let (status, text, said) = fetch(url);

@@ -30,6 +30,8 @@ pub const SEED: &str = "seed";
 pub const IP: &str = "ip";
 /// The key of the option whose value is the address of the computer that passes packets on to other networks.
 pub const GATEWAY: &str = "gateway";
+/// The key of the option whose value is the address of the server that knows the addresses of names.
+pub const DNS: &str = "dns";
 
 /// Reads the value of the option [`IP`], such as `10.0.2.15/24`: an address, and how many of its bits are those of the
 /// network. Returns `None` if the text is not such a value.
@@ -101,6 +103,7 @@ pub const OPTIONS: &[KernelOption] = &[
     KernelOption { key: "disk_timeout_s", value: Value::Number(1..=1_000_000) },
     KernelOption { key: IP, value: Value::Network },
     KernelOption { key: GATEWAY, value: Value::Address },
+    KernelOption { key: DNS, value: Value::Address },
 ];
 
 impl Value {

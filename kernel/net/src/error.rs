@@ -23,6 +23,8 @@ pub enum NetError {
     MessageTooLong,
     /// The address is not valid, or a UDP socket has no peer.
     InvalidInput,
+    /// No server knows the name.
+    NameNotFound,
     /// The peer does not answer.
     TimedOut,
     /// The limit (a deadline or a context) was over before the call was done.
@@ -47,6 +49,7 @@ impl fmt::Display for NetError {
             Self::BrokenPipe => "the connection is shut down for writing",
             Self::MessageTooLong => "the datagram is too long",
             Self::InvalidInput => "not an IP address with a port",
+            Self::NameNotFound => "the name is not known",
             Self::TimedOut => "the peer does not answer",
             Self::Limit(error) => return error.fmt(f),
             Self::OutOfResources => return OutOfResources.fmt(f),
@@ -70,7 +73,7 @@ impl embedded_io::Error for NetError {
             Self::InvalidInput | Self::MessageTooLong => ErrorKind::InvalidInput,
             Self::TimedOut | Self::Limit(ContextError::DeadlineExceeded) => ErrorKind::TimedOut,
             Self::OutOfResources => ErrorKind::OutOfMemory,
-            Self::NoNetwork => ErrorKind::NotFound,
+            Self::NoNetwork | Self::NameNotFound => ErrorKind::NotFound,
             Self::Limit(ContextError::Canceled) | Self::Device | Self::Other => ErrorKind::Other,
         }
     }

@@ -17,7 +17,7 @@
 //! | `link`, `loopback` | what a device that passes frames offers; a link from a computer to itself |
 //! | `stack` | the lock, the G that serves the link, and its timer |
 //! | `state` | what the lock guards; which connection gets a frame; when a connection sends |
-//! | `services` | the client of DHCP |
+//! | `services` | the clients of DHCP and DNS |
 //! | `deadlines` | which connection needs attention first |
 //! | `calls` | what programs do with the state: listeners, new connections, and the end of both |
 //! | `connections` | the table of connections; each has a set of sockets with one socket |
@@ -59,7 +59,7 @@ mod stream;
 mod tests;
 mod udp;
 
-pub use address::ToSocketAddr;
+pub use address::{ToSocketAddr, lookup_host, split_host};
 pub use error::NetError;
 pub use link::{FRAME_BYTES, Link};
 pub use listener::{Incoming, TcpListener};

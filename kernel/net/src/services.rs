@@ -1,29 +1,49 @@
-//! What a stack does for itself: its address, by DHCP.
+//! What a stack does for itself: its address, by DHCP, and the addresses of names, by DNS.
 
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr};
 
-use gmp_sched::platform::Platform;
+use gmp_sched::platform::{OutOfResources, Platform};
 use gmp_sched::time::Instant;
 use smoltcp::iface::{SocketHandle, SocketSet};
-use smoltcp::socket::dhcpv4;
-use smoltcp::wire::{IpCidr, Ipv4Cidr};
+use smoltcp::socket::dns::{GetQueryResultError, QueryHandle, StartQueryError};
+use smoltcp::socket::{dhcpv4, dns};
+use smoltcp::wire::{DnsQueryType, IpAddress, IpCidr, Ipv4Cidr};
 
+use crate::error::NetError;
+use crate::stack::Configuration;
 use crate::state::{State, send};
 
+/// How many names are looked up at the same time at most.
+const QUERIES: usize = 16;
+
 pub(crate) struct Services {
-    /// The client of DHCP. This set also gets the frames that are for no connection.
+    /// The clients of DHCP and DNS. This set also gets the frames that are for no connection.
     pub(crate) sockets: SocketSet<'static>,
     dhcp: Option<SocketHandle>,
+    dns: SocketHandle,
+    /// Whether the server for names was given, so that those of DHCP are not used.
+    has_name_server: bool,
+    /// How many names are being looked up.
+    queries: usize,
     /// When a service needs attention.
     pub(crate) due: Instant,
 }
 
 impl Services {
-    pub(crate) fn new(uses_dhcp: bool, now: Instant) -> Self {
+    /// Without an address, DHCP is used.
+    pub(crate) fn new(configuration: &Configuration, now: Instant) -> Result<Self, OutOfResources> {
         let mut sockets = SocketSet::new(Vec::new());
+        let uses_dhcp = configuration.address.is_none();
         let dhcp = uses_dhcp.then(|| sockets.add(dhcpv4::Socket::new()));
-        Self { sockets, dhcp, due: if uses_dhcp { now } else { Instant::NEVER } }
+        // The stack exists for ever. A vector of its own would grow.
+        let mut queries = Vec::new();
+        queries.try_reserve_exact(QUERIES).map_err(|_| OutOfResources)?;
+        queries.resize_with(QUERIES, || None);
+        let servers = configuration.dns.map(IpAddress::Ipv4);
+        let dns = sockets.add(dns::Socket::new(servers.as_slice(), queries.leak()));
+        let due = if uses_dhcp { now } else { Instant::NEVER };
+        Ok(Self { sockets, dhcp, dns, has_name_server: servers.is_some(), queries: 0, due })
     }
 }
 
@@ -53,16 +73,54 @@ impl<Plat: Platform> State<Plat> {
             due = send(&mut self.interface, &mut self.wire, &mut services.sockets, now);
         }
         services.due = due;
+        if services.queries != 0 {
+            self.configured.readable.notify_all();
+        }
         let Some(dhcp) = services.dhcp else { return };
         match services.sockets.get_mut::<dhcpv4::Socket<'_>>(dhcp).poll() {
             None => return,
             Some(dhcpv4::Event::Deconfigured) => self.configure(None, None),
             Some(dhcpv4::Event::Configured(config)) => {
-                let (address, router) = (config.address, config.router);
+                let (address, router, servers) = (config.address, config.router, config.dns_servers);
+                if !services.has_name_server {
+                    let servers: Vec<_> = servers.into_iter().map(IpAddress::Ipv4).collect();
+                    services.sockets.get_mut::<dns::Socket<'_>>(services.dns).update_servers(&servers);
+                }
                 self.configure(Some(address), router);
             }
         }
         // Connections of an address that the computer does not have any more end.
         self.connections.indices().for_each(|index| self.settle(index, now));
+    }
+
+    /// Begins to look up the addresses of a name.
+    pub(crate) fn ask(&mut self, name: &str, now: Instant) -> Result<QueryHandle, NetError> {
+        let dns = self.services.sockets.get_mut::<dns::Socket<'_>>(self.services.dns);
+        let query = dns.start_query(self.interface.context(), name, DnsQueryType::A).map_err(|error| match error {
+            StartQueryError::NoFreeSlot => NetError::OutOfResources,
+            StartQueryError::InvalidName | StartQueryError::NameTooLong => NetError::InvalidInput,
+        })?;
+        self.services.queries += 1;
+        self.settle_services(now);
+        Ok(query)
+    }
+
+    /// Returns the addresses of a name, after which the query is over. Returns `None` if they are not known yet.
+    pub(crate) fn answer(&mut self, query: QueryHandle) -> Option<Result<Vec<IpAddr>, NetError>> {
+        let dns = self.services.sockets.get_mut::<dns::Socket<'_>>(self.services.dns);
+        let result = match dns.get_query_result(query) {
+            Err(GetQueryResultError::Pending) => return None,
+            Err(GetQueryResultError::Failed) => Err(NetError::NameNotFound),
+            Ok(addresses) if addresses.is_empty() => Err(NetError::NameNotFound),
+            Ok(addresses) => Ok(addresses.into_iter().map(IpAddr::from).collect()),
+        };
+        self.services.queries -= 1;
+        Some(result)
+    }
+
+    /// Ends a query that has no answer.
+    pub(crate) fn cancel(&mut self, query: QueryHandle) {
+        self.services.sockets.get_mut::<dns::Socket<'_>>(self.services.dns).cancel_query(query);
+        self.services.queries -= 1;
     }
 }

@@ -1,6 +1,7 @@
 //! A stack: its lock, and the G that serves its link.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr};
 use core::ops::Add;
@@ -25,6 +26,8 @@ pub struct Configuration {
     pub address: Option<(Ipv4Addr, u8)>,
     /// The computer that passes packets on to other networks.
     pub gateway: Option<Ipv4Addr>,
+    /// The server that knows the addresses of names. Without it, those are used that DHCP names.
+    pub dns: Option<Ipv4Addr>,
     /// Random: determines the sequence numbers and ports of connections.
     pub seed: u64,
 }
@@ -146,6 +149,30 @@ impl<Plat: Platform> Stack<Plat> {
             }
             state.configured.readable.wait_limited(&mut state, limit)?;
         }
+    }
+
+    /// Looks up the addresses of a name.
+    ///
+    /// # Errors
+    ///
+    /// [`NetError::NameNotFound`] if there is no server for names, the server does not know the name, or it does not
+    /// answer. If the name is not valid, too many names are looked up at the same time, the limit ends the wait, or the
+    /// device is broken.
+    pub fn lookup<'l>(&'static self, name: &str, limit: impl Into<Limit<'l, Plat>>) -> Result<Vec<IpAddr>, NetError> {
+        let limit = limit.into();
+        self.wait_for_address(limit)?;
+        let (query, waits) =
+            self.with(|state| Ok::<_, NetError>((state.ask(name, time::now::<Plat>())?, state.configured)))?;
+        let mut is_over = false;
+        let addresses = self.wait(limit, &waits.readable, |state| {
+            let answer = state.answer(query);
+            is_over = answer.is_some();
+            answer
+        });
+        if !is_over {
+            self.with(|state| state.cancel(query));
+        }
+        addresses
     }
 
     /// Locks the state for as long as it takes to call `act`.

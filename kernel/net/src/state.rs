@@ -105,7 +105,7 @@ impl<Plat: Platform> State<Plat> {
             wire,
             connections: Connections::new(configuration.seed.rotate_left(32)),
             listeners: Vec::new(),
-            services: Services::new(configuration.address.is_none(), now),
+            services: Services::new(configuration, now)?,
             udp_sockets: 0,
             asleep_until: Instant::NEVER,
             is_stalled: false,

@@ -18,6 +18,7 @@ use smoltcp::wire::{
     EthernetProtocol, EthernetRepr, IpProtocol, Ipv4Packet, Ipv4Repr, UdpPacket, UdpRepr,
 };
 
+use crate::error::NetError;
 use crate::link::{FRAME_BYTES, Link};
 use crate::stack::Configuration;
 use crate::state::State;
@@ -84,7 +85,8 @@ struct Bench {
 impl Bench {
     fn new(address: Option<Ipv4Addr>, room: usize) -> Self {
         let other = Arc::new(Mutex::new(Other { room, ..Other::default() }));
-        let configuration = Configuration { address: address.map(|it| (it, 24)), gateway: None, seed: 1 };
+        let dns = address.map(|_| SERVER);
+        let configuration = Configuration { address: address.map(|it| (it, 24)), gateway: None, dns, seed: 1 };
         let now = Instant::from_nanos(1_000_000_007);
         let state = State::new(Box::new(Scripted(other.clone())), &configuration, now).unwrap();
         Self { state, other, now }
@@ -134,12 +136,19 @@ fn from_server(message_type: DhcpMessageType, transaction_id: u32, lease: u32) -
         rebind_duration: None,
         additional_options: &[],
     };
-    let udp = UdpRepr { src_port: 67, dst_port: 68 };
+    let mut message = vec![0; repr.buffer_len()];
+    repr.emit(&mut DhcpPacket::new_unchecked(&mut message[..])).unwrap();
+    datagram(67, 68, &message)
+}
+
+/// Returns a frame with a datagram of the server.
+fn datagram(src_port: u16, dst_port: u16, message: &[u8]) -> Vec<u8> {
+    let udp = UdpRepr { src_port, dst_port };
     let ip = Ipv4Repr {
         src_addr: SERVER,
         dst_addr: ADDRESS,
         next_header: IpProtocol::Udp,
-        payload_len: 8 + repr.buffer_len(),
+        payload_len: 8 + message.len(),
         hop_limit: 64,
     };
     let mut frame = vec![0; 14 + 20 + ip.payload_len];
@@ -147,10 +156,9 @@ fn from_server(message_type: DhcpMessageType, transaction_id: u32, lease: u32) -
     EthernetRepr { src_addr: OTHER, dst_addr: OWN, ethertype: EthernetProtocol::Ipv4 }.emit(&mut ethernet);
     let mut packet = Ipv4Packet::new_unchecked(ethernet.payload_mut());
     ip.emit(&mut packet, &ChecksumCapabilities::default());
-    let fill = |payload: &mut [u8]| repr.emit(&mut DhcpPacket::new_unchecked(payload)).unwrap();
+    let (from, to, fill) = (SERVER.into(), ADDRESS.into(), |payload: &mut [u8]| payload.copy_from_slice(message));
     let mut datagram = UdpPacket::new_unchecked(packet.payload_mut());
-    let (from, to) = (SERVER.into(), ADDRESS.into());
-    udp.emit(&mut datagram, &from, &to, repr.buffer_len(), fill, &ChecksumCapabilities::default());
+    udp.emit(&mut datagram, &from, &to, message.len(), fill, &ChecksumCapabilities::default());
     frame
 }
 
@@ -338,4 +346,39 @@ fn datagrams_for_a_silent_neighbour_do_not_stop_those_for_others() {
     assert_eq!(bench.serve().0.len(), 1);
     bench.state.remove_datagrams(socket);
     assert_eq!(bench.state.usage().udp_sockets, 0);
+}
+
+#[test]
+fn names_are_looked_up_and_queries_leave_nothing_behind() {
+    let mut bench = Bench::new(Some(ADDRESS), 1_000);
+    for name in ["", ".", "a..b", &"x".repeat(64), &"x.".repeat(130)] {
+        assert_eq!(bench.state.ask(name, bench.now).map(drop), Err(NetError::InvalidInput), "{name}");
+    }
+    let queries: Vec<_> = (0..16).map(|_| bench.state.ask("host.example", bench.now).unwrap()).collect();
+    assert_eq!(bench.state.ask("host.example", bench.now).map(drop), Err(NetError::OutOfResources));
+    queries.iter().skip(1).for_each(|&query| bench.state.cancel(query));
+    assert_eq!(bench.state.answer(queries[0]), None);
+    // smoltcp asks for the address of the server's device first.
+    assert_eq!(bench.serve().0.len(), 1);
+    bench.other.lock().unwrap().arrived.push_back(arp_answer(SERVER));
+    let (sent, _) = bench.serve();
+    let ip = Ipv4Packet::new_checked(EthernetFrame::new_checked(&sent[0][..]).unwrap().payload()).unwrap();
+    let udp = UdpPacket::new_checked(ip.payload()).unwrap();
+    let mut message = udp.payload().to_vec();
+    // The answer (RFC 1035, 4.1): one address, of the name in the question.
+    message[2..4].copy_from_slice(&[0x81, 0x80]);
+    message[6..8].copy_from_slice(&[0, 1]);
+    message.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 10, 9, 8, 7]);
+    bench.other.lock().unwrap().arrived.push_back(datagram(53, udp.src_port(), &message));
+    bench.serve();
+    assert_eq!(bench.state.answer(queries[0]), Some(Ok(vec![Ipv4Addr::new(10, 9, 8, 7).into()])));
+    // This time nobody answers.
+    let query = bench.state.ask("host.example", bench.now).unwrap();
+    let began = bench.now;
+    while bench.state.answer(query).is_none() {
+        bench.now = bench.serve().1;
+        bench.serve();
+    }
+    assert!(bench.now < began + Duration::from_secs(40), "{:?}", bench.now - began);
+    assert_eq!(bench.serve().1, Instant::NEVER);
 }

@@ -17,7 +17,7 @@ type TcpStream = kernel_net::TcpStream<Native>;
 
 /// Makes a stack with a loopback, which a G serves.
 fn loopback(stack: &'static OnceLock<Stack>, announce: fn()) -> &'static Stack {
-    let configuration = Configuration { address: Some((Ipv4Addr::LOCALHOST, 8)), gateway: None, seed: 7 };
+    let configuration = Configuration { address: Some((Ipv4Addr::LOCALHOST, 8)), gateway: None, dns: None, seed: 7 };
     let made = stack.get_or_init(|| Stack::new(Box::new(Loopback::new(announce)), &configuration).expect("memory"));
     go(move || made.serve()).detach();
     made

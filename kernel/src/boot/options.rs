@@ -5,7 +5,7 @@ use core::fmt::Display;
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
-use boot_protocol::kernel_option::{self, GATEWAY, IP, STDERR, STDERR_TERMINAL};
+use boot_protocol::kernel_option::{self, DNS, GATEWAY, IP, STDERR, STDERR_TERMINAL};
 use boot_protocol::memory_disk::DiskFault;
 use boot_protocol::observed_memory::Purpose;
 use gmp_sched::schedtrace::Schedtrace;
@@ -90,11 +90,12 @@ pub(super) fn disk_model() -> Model {
     }
 }
 
-/// Returns the addresses of the computer, according to the options `ip` and `gateway`.
+/// Returns the addresses of the computer, according to the options `ip`, `gateway` and `dns`.
 pub(super) fn net_configuration() -> Configuration {
     let address = args::option(IP).and_then(kernel_option::network);
     let gateway = args::option(GATEWAY).and_then(|text| text.parse().ok());
-    Configuration { address, gateway, seed: 0 }
+    let dns = args::option(DNS).and_then(|text| text.parse().ok());
+    Configuration { address, gateway, dns, seed: 0 }
 }
 
 /// Returns the value of the option `timer`, which says which mode of the local APIC's timer is used.

@@ -5,7 +5,8 @@
 //! the network has no such G, and the computer then answers nobody.
 
 use alloc::boxed::Box;
-use core::net::{IpAddr, Ipv4Addr};
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use gmp_sched::platform::OutOfResources;
@@ -90,7 +91,7 @@ fn make_network(seed: u64) -> Result<Stack<Kernel>, NetError> {
 
 /// Makes the stack of the loopback.
 fn make_loopback(seed: u64) -> Result<Stack<Kernel>, NetError> {
-    let configuration = Configuration { address: Some((Ipv4Addr::LOCALHOST, 8)), gateway: None, seed };
+    let configuration = Configuration { address: Some((Ipv4Addr::LOCALHOST, 8)), gateway: None, dns: None, seed };
     Ok(Stack::new(Box::new(Loopback::new(|| LOOPBACK.announce())), &configuration)?)
 }
 
@@ -145,6 +146,20 @@ impl Served {
 #[track_caller]
 pub fn address_until<'l>(limit: impl Into<Limit<'l>>) -> Result<Ipv4Addr, NetError> {
     Kernel::stack(Ipv4Addr::UNSPECIFIED.into())?.wait_for_address(limit)
+}
+
+/// Returns the addresses of text such as `example.org:80`. See [`kernel_net::lookup_host`].
+///
+/// # Errors
+///
+/// In the cases of [`kernel_net::lookup_host`].
+///
+/// # Panics
+///
+/// If the caller is not a G, or must not block.
+#[track_caller]
+pub fn lookup_host_until<'l>(text: &str, limit: impl Into<Limit<'l>>) -> Result<Vec<SocketAddr>, NetError> {
+    kernel_net::lookup_host(text, limit)
 }
 
 /// Returns how many connections and listeners there are, in the network and on the loopback.

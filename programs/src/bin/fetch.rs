@@ -1,13 +1,11 @@
 //! Prints what a web server sends for a URL: `cargo run -- --net user fetch http://10.0.2.2:8000/`. In QEMU's user
-//! network, 10.0.2.2 is the host. Names are not resolved, and there is no TLS.
+//! network, 10.0.2.2 is the host. There is no TLS.
 
 #![no_std]
 #![cfg_attr(not(test), no_main)]
 
-use core::net::{Ipv4Addr, SocketAddr};
-
 use httparse::{Response, Status};
-use kernel::net::{NetError, TcpStream};
+use kernel::net::{self, NetError, TcpStream};
 use kernel::prelude::*;
 
 kernel::main!(main);
@@ -20,10 +18,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 fn main(args: &[&str]) -> i32 {
     let [url] = args else {
-        eprintln!("usage: fetch http://ADDRESS[:PORT][/PATH]");
+        eprintln!("usage: fetch http://HOST[:PORT][/PATH]");
         return 1;
     };
-    match parse_url(url).and_then(|(address, path)| fetch(address, path)) {
+    match parse_url(url).and_then(|(host, path)| fetch(&host, path)) {
         Ok(200) => 0,
         Ok(status) => {
             eprintln!("fetch: {url}: the server answers with the status {status}");
@@ -36,24 +34,33 @@ fn main(args: &[&str]) -> i32 {
     }
 }
 
-/// Returns the address of the server, and the path.
-fn parse_url(url: &str) -> Result<(SocketAddr, &str), String> {
+/// Returns the name or address of the server with its port, and the path.
+fn parse_url(url: &str) -> Result<(String, &str), String> {
     if url.starts_with("https:") {
         return Err("there is no TLS, so only http is possible".into());
     }
     let rest = url.strip_prefix("http://").ok_or("a URL begins with http://")?;
     let (host, path) = rest.find('/').map_or((rest, "/"), |slash| rest.split_at(slash));
-    let address = host.parse().or_else(|_| host.parse::<Ipv4Addr>().map(|address| SocketAddr::new(address.into(), 80)));
-    address
-        .map(|address| (address, path))
-        .map_err(|_| format!("`{host}` is not an IP address, and names are not resolved"))
+    Ok((if host.contains(':') { host.into() } else { format!("{host}:80") }, path))
+}
+
+/// Connects to the first address of `host` that accepts a connection.
+fn connect(host: &str) -> Result<TcpStream, NetError> {
+    let mut result = Err(NetError::NameNotFound);
+    for address in net::lookup_host_until(host, now() + PATIENCE)? {
+        result = TcpStream::connect_until(address, now() + PATIENCE);
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
 }
 
 /// Prints the body of the answer, and returns its status.
-fn fetch(address: SocketAddr, path: &str) -> Result<u16, String> {
+fn fetch(host: &str, path: &str) -> Result<u16, String> {
     let failed = |error: NetError| error.to_string();
-    let stream = TcpStream::connect_until(address, now() + PATIENCE).map_err(failed)?;
-    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    let stream = connect(host).map_err(failed)?;
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n");
     stream.write_all_until(request.as_bytes(), now() + PATIENCE).map_err(failed)?;
     let (mut buffer, mut filled, mut status) = (vec![0; HEAD_BYTES], 0, None);
     loop {

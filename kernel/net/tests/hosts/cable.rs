@@ -118,7 +118,8 @@ pub(crate) fn pair(faults: Faults, seed: u64, is_broken: &Arc<AtomicBool>) -> [&
         random: fastrand::Rng::with_seed(seed + number as u64),
     };
     let stack = |number: usize, address| {
-        let configuration = Configuration { address: Some((address, 24)), gateway: None, seed: seed + number as u64 };
+        let configuration =
+            Configuration { address: Some((address, 24)), gateway: None, dns: None, seed: seed + number as u64 };
         let stack = Stack::new(Box::new(end(number)), &configuration).expect("memory");
         let stack: &'static Stack = Box::leak(Box::new(stack));
         let _ = ways[1 - number].to.set(stack);

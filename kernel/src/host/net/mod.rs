@@ -3,6 +3,7 @@
 mod readiness;
 mod udp;
 
+use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -373,6 +374,29 @@ impl embedded_io::Write for TcpStream {
 pub fn address_until<'l>(_limit: impl Into<Limit<'l>>) -> Result<Ipv4Addr, NetError> {
     gmp_sched::native::assert_may_wait();
     Ok(Ipv4Addr::LOCALHOST)
+}
+
+/// Returns the addresses of text such as `example.org:80`, by the resolver of the host. Blocks the calling G. The limit is
+/// obeyed only before the host's call begins.
+///
+/// # Errors
+///
+/// [`NetError::NameNotFound`] if the host finds no address of a kind that the network has. If the text has no port, or
+/// the limit is over.
+///
+/// # Panics
+///
+/// If the caller is not a G, or must not block.
+#[track_caller]
+pub fn lookup_host_until<'l>(text: &str, limit: impl Into<Limit<'l>>) -> Result<Vec<SocketAddr>, NetError> {
+    gmp_sched::native::assert_may_wait();
+    if let Some(ended) = limit.into().err() {
+        return Err(NetError::Limit(ended));
+    }
+    let host = kernel_net::split_host(text)?;
+    let found = gmp_sched::native::blocking(|| std::net::ToSocketAddrs::to_socket_addrs(&host));
+    let addresses: Vec<_> = found.map_err(|_| NetError::NameNotFound)?.filter(SocketAddr::is_ipv4).collect();
+    if addresses.is_empty() { Err(NetError::NameNotFound) } else { Ok(addresses) }
 }
 
 /// Returns how many connections and listeners there are. The host does not know which connections are half-open, or
