@@ -24,6 +24,9 @@ pub(crate) struct Lab {
     /// Words that are allowed in its holes, although they are forbidden in those of other labs.
     #[serde(default)]
     pub(crate) allows: Vec<String>,
+    /// Whether the tests are compiled with optimisation.
+    #[serde(rename = "optimised", default)]
+    is_optimised: bool,
     #[serde(rename = "hole")]
     pub(crate) holes: Vec<Hole>,
     #[serde(rename = "check")]
@@ -79,16 +82,6 @@ pub(crate) struct Question {
     pub(crate) why: String,
 }
 
-impl Tests {
-    /// The program that contains the tests.
-    pub(crate) fn program(&self) -> Program {
-        match self {
-            Self::Tests(_) => Program::Checks,
-            Self::Models(_) => Program::Models,
-        }
-    }
-}
-
 /// A step of the help that one may ask for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -119,6 +112,19 @@ impl Lab {
         let text = fs::read_to_string(&path).map_err(|error| Error::file("read", &path, &error))?;
         let lab: Self = toml::from_str(&text).map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
         Ok(Self { number, folder, ..lab })
+    }
+
+    /// The program that contains `tests`.
+    pub(crate) fn program(&self, tests: &Tests) -> Program {
+        match tests {
+            Tests::Tests(_) => self.checks(),
+            Tests::Models(_) => Program::Models,
+        }
+    }
+
+    /// The program that contains the tests of `labs/checks`.
+    pub(crate) fn checks(&self) -> Program {
+        Program::Checks { is_optimised: self.is_optimised }
     }
 
     /// The sum of the points of all checks.

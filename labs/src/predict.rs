@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::lab::Lab;
 use crate::run::answer;
 use crate::timeline::convert;
-use crate::tree::{NotBuilt, Program, Tree};
+use crate::tree::{NotBuilt, Tree};
 
 /// Asks the questions of `lab`, reads the predictions from `input`, and shows the answers, which the scheduler in `tree`
 /// gives. Returns whether all predictions were right. Stops at the end of the input.
@@ -15,7 +15,7 @@ pub(crate) fn ask(lab: &Lab, tree: &Tree, input: &mut dyn BufRead) -> Result<boo
         return Err(Error::new(format!("lab {} has no questions to predict; its page has others", lab.number)));
     }
     eprintln!("Building the runs of lab {} …", lab.number);
-    let built = tree.build(Program::Checks).map_err(|error| match error {
+    let built = tree.build(lab.checks()).map_err(|error| match error {
         NotBuilt::DoesNotCompile(errors) => Error::new(format!("the code does not compile:\n{errors}")),
         NotBuilt::Error(error) => error,
     })?;

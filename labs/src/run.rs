@@ -105,8 +105,8 @@ pub(crate) fn check(lab: &Lab, tree: &Tree) -> Result<Outcome> {
     let (mut checks, mut models) = (None, None);
     let (mut verdicts, mut warnings) = (Vec::new(), String::new());
     for check in &lab.checks {
-        let program = check.tests.program();
-        let built = if program == Program::Checks { &mut checks } else { &mut models };
+        let program = lab.program(&check.tests);
+        let built = if program == Program::Models { &mut models } else { &mut checks };
         if built.is_none() {
             *built = match tree.build(program) {
                 Ok(built) => {

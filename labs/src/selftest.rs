@@ -9,7 +9,7 @@ use crate::filling::Filling;
 use crate::lab::{Lab, Wrong};
 use crate::report::Grade;
 use crate::run::{Outcome, answer, check};
-use crate::tree::{Program, Tree};
+use crate::tree::Tree;
 
 /// Of the wrong solutions, a quick test takes only this many, and the hostile ones.
 const QUICK: usize = 2;
@@ -61,7 +61,7 @@ pub(crate) fn run(labs: &[&Lab], root: &Path, quick: bool) -> Result<bool> {
         // The last one, so that the copy has the solution when the next lab is tested.
         judge("solution", &solution, &|grade, _| grade.points() == lab.points())?;
         for question in &lab.questions {
-            let Ok(built) = tree.build(Program::Checks) else { continue };
+            let Ok(built) = tree.build(lab.checks()) else { continue };
             let answer = answer(&built.path, &question.run, None)?;
             is_right &= answer.is_some();
             let word = if answer.is_some() { "right" } else { "WRONG" };

@@ -16,12 +16,12 @@ pub(crate) fn draw(lab: &Lab, tree: &Tree, outcome: &Outcome) -> Result<Vec<(Str
     let Outcome::Checked(verdicts, _) = outcome else { return Ok(pages) };
     for (check, verdict) in lab.checks.iter().zip(verdicts) {
         let (Verdict::Failed { test: name, .. } | Verdict::Panicked { test: name, .. }) = verdict else { continue };
-        if check.tests.program() != Program::Checks {
+        if lab.program(&check.tests) == Program::Models {
             continue;
         }
         let file = tree.root().join(format!("target/lab/lab-{}-{}", lab.number, check.name));
         let trace = file.with_extension("trace");
-        let Ok(built) = tree.build(Program::Checks) else { continue };
+        let Ok(built) = tree.build(lab.checks()) else { continue };
         test(&built.path, name, Some(&trace))?;
         // Tests that need no machine write no trace.
         if trace.exists() {

@@ -20,7 +20,10 @@ pub(crate) struct Tree {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Program {
     /// The tests of `labs/checks`.
-    Checks,
+    Checks {
+        /// Whether they are compiled with optimisation, which takes three times as long.
+        is_optimised: bool,
+    },
     /// The models of the scheduler, which loom runs.
     Models,
 }
@@ -71,8 +74,12 @@ impl Tree {
         // A student edits one file and checks again, so only what the edit concerns is compiled.
         cargo.env("CARGO_INCREMENTAL", "1").env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("RUSTFLAGS");
         let folder = match program {
-            Program::Checks => {
+            Program::Checks { is_optimised } => {
                 cargo.args(["-p", "lab-checks", "--test", "checks"]);
+                cargo.args(["--config", "profile.test.package.gmp-sched.opt-level=0"]);
+                if is_optimised {
+                    cargo.args(["--config", "profile.test.package.lab-checks.opt-level=2"]);
+                }
                 "checks"
             }
             Program::Models => {

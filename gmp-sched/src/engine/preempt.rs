@@ -71,6 +71,7 @@ pub fn tick<Plat: Platform>(machine: Option<&Machine<Plat>>) -> NextTick {
     processor.check_slice(now);
     let is_ready = machine.is_some_and(|machine| machine.scheduler().signals.is_ready());
     let earliest = processor.timers.earliest();
+    // ANCHOR: tick
     let has_to = processor.is_slice_over() || machine.is_some_and(|machine| machine.scheduler().is_stopping());
     if earliest > now && !is_ready && processor.urgent.is_empty() {
         return NextTick { at: earliest.min(next_slice), gives_way: has_to };
@@ -82,6 +83,7 @@ pub fn tick<Plat: Platform>(machine: Option<&Machine<Plat>>) -> NextTick {
         return NextTick { at: next_slice, gives_way: true };
     }
     NextTick { at: undisturbed_until.min(next_slice), gives_way: false }
+    // ANCHOR_END: tick
 }
 
 /// Returns the time at which the timer of a CPU is to fire for the first time after the CPU has begun to run a thread.
@@ -151,6 +153,7 @@ pub fn give_way<Plat: Platform>(pinned: Pinned<Plat>) -> Pinned<Plat> {
         refuse(pinned, ());
     }
     let caller = CurrentGoroutine { pinned, machine, processor, me };
+    // ANCHOR: give_way
     if machine.scheduler().is_stopping() {
         return hooks::give_way_to_stop(caller);
     }
@@ -158,6 +161,7 @@ pub fn give_way<Plat: Platform>(pinned: Pinned<Plat>) -> Pinned<Plat> {
         return preempt(caller);
     }
     displace_for_urgent(caller)
+    // ANCHOR_END: give_way
 }
 
 /// Called when the slice is over. The calling G goes to the tail of the global queue or, if it is urgent, to the tail
@@ -170,8 +174,10 @@ pub(crate) fn preempt<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<
     if machine.scheduler().policy().is_none() {
         processor.pass_slice_on(machine.scheduler(), is_urgent);
     }
+    // ANCHOR: preempt
     let requeue = if is_urgent { requeue_urgent } else { requeue_global };
     leave(pinned, machine, me, None, Leave::GiveWay(PreemptReason::Slice), requeue)
+    // ANCHOR_END: preempt
 }
 
 /// Wakeup preemption: if there is an urgent G, and the calling G has run undisturbed for long enough, the urgent G runs
@@ -187,11 +193,13 @@ fn displace_for_urgent<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned
         return hooks::displace_by_policy(CurrentGoroutine { pinned, machine, processor, me });
     }
     let now = Plat::now();
+    // ANCHOR: undisturbed
     if processor.undisturbed_until() > now {
         processor.request_slow_pick();
         Plat::arm_timer(&pinned, processor, processor.undisturbed_until());
         return pinned;
     }
+    // ANCHOR_END: undisturbed
     if me.is_locked() {
         return hooks::displace_locked(
             CurrentGoroutine { pinned, machine, processor, me },

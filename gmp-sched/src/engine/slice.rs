@@ -27,11 +27,13 @@ impl<Plat: Platform> Processor<Plat> {
         self.set_clock(now);
         self.sampler.advance();
         let (slice, tick) = (&self.slice, self.tick());
+        // ANCHOR: check_slice
         if slice.seen.load(Ordering::Relaxed) != tick {
             slice.begin(tick, now);
         } else if now - Instant::from_nanos(slice.since.load(Ordering::Relaxed)) >= Plat::slice() {
             self.end_slice();
         }
+        // ANCHOR_END: check_slice
     }
 
     /// Ends the current slice, so that its G is preempted at the next point where the G can be switched out.

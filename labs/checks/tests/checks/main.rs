@@ -6,6 +6,7 @@ mod context;
 mod machine;
 mod policy;
 mod predictions;
+mod preemption;
 mod run_queue;
 mod stealing;
 mod system_calls;
