@@ -162,8 +162,8 @@ const FORBIDDEN: [&str; 16] = [
     "unsafe",
 ];
 
-/// Returns the first word of `code` that is in [`FORBIDDEN`] and not in `allowed`. Comments count, too, because it takes a parser to know what
-/// is one.
+/// Returns the first word of `code` that is in [`FORBIDDEN`] and not in `allowed`. Comments count, too, because it takes a
+/// parser to know what is one.
 fn forbidden<'a>(code: &'a str, allowed: &[String]) -> Option<&'a str> {
     let is_part_of_word = |character: char| character.is_alphanumeric() || character == '_';
     let is_forbidden = |word: &&str| FORBIDDEN.contains(word) && !allowed.iter().any(|allowed| allowed == word);

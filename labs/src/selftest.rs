@@ -17,14 +17,14 @@ const QUICK: usize = 2;
 /// Tests `labs`, and prints each result. Returns whether all are as they should be.
 pub(crate) fn run(labs: &[&Lab], root: &Path, quick: bool) -> Result<bool> {
     let tree = Tree::copy_of(root)?;
-    let (mut is_right, mut refused) = (true, true);
+    let mut is_right = true;
     for lab in labs {
         let solution = Filling::of_tree(root, &lab.holes)?;
         let starter = lab.starter()?;
         if solution == starter {
             return Err(Error::new(format!("lab {} has no solution here: the starter is in its holes", lab.number)));
         }
-        let mut judge = |name: &str, filling: &Filling, is_expected: &dyn Fn(&Grade<'_>, &str) -> bool| -> Result<()> {
+        let judge = |name: &str, filling: &Filling, is_expected: &dyn Fn(&Grade<'_>, &str) -> bool| -> Result<bool> {
             let filled = solution.with(filling).check(&lab.holes, &lab.allows);
             filled.map_err(|reason| Error::new(format!("{name}: {reason}")))?;
             solution.with(filling).fill(tree.root(), &lab.holes)?;
@@ -35,38 +35,43 @@ pub(crate) fn run(labs: &[&Lab], root: &Path, quick: bool) -> Result<bool> {
                 // What does not compile fails all checks, but teaches nothing.
                 Outcome::DoesNotCompile(errors) => (false, errors),
             };
-            is_right &= is_as_expected;
-            let word = if is_as_expected { "right" } else { "WRONG" };
+            let word = word(is_as_expected);
             let (points, failed) = (grade.points(), grade.failed().join(", "));
             println!("{word}  lab {} {name:<34} {points:>3} points; fails: {failed}", lab.number);
             if !is_as_expected {
                 print!("{grade}{said}");
             }
-            Ok(())
+            Ok(is_as_expected)
         };
-        judge("starter", &starter, &|grade, warnings| 10 * grade.points() <= lab.points() && warnings.is_empty())?;
+        is_right &=
+            judge("starter", &starter, &|grade, warnings| 10 * grade.points() <= lab.points() && warnings.is_empty())?;
         let (hostile, mistaken): (Vec<_>, Vec<_>) = lab.wrong()?.into_iter().partition(Wrong::is_hostile);
         let count = if quick { QUICK } else { mistaken.len() };
         for wrong in mistaken.iter().take(count).chain(&hostile) {
-            match &wrong.fails {
+            is_right &= match &wrong.fails {
                 Some(fails) => judge(&wrong.name, &wrong.filling, &|grade, _| grade.failed() == *fails)?,
                 None => {
                     let refusal = solution.with(&wrong.filling).check(&lab.holes, &lab.allows);
-                    let word = if refusal.is_err() { "right" } else { "WRONG" };
-                    println!("{word}  lab {} {}: {}", lab.number, wrong.name, refusal.err().unwrap_or_default());
-                    refused &= word == "right";
+                    let is_refused = refusal.is_err();
+                    let reason = refusal.err().unwrap_or_default();
+                    println!("{}  lab {} {}: {reason}", word(is_refused), lab.number, wrong.name);
+                    is_refused
                 }
-            }
+            };
         }
         // The last one, so that the copy has the solution when the next lab is tested.
-        judge("solution", &solution, &|grade, _| grade.points() == lab.points())?;
+        is_right &= judge("solution", &solution, &|grade, _| grade.points() == lab.points())?;
         for question in &lab.questions {
             let Ok(built) = tree.build(lab.checks()) else { continue };
             let answer = answer(&built.path, &question.run, None)?;
             is_right &= answer.is_some();
-            let word = if answer.is_some() { "right" } else { "WRONG" };
+            let word = word(answer.is_some());
             println!("{word}  lab {} {}: {}", lab.number, question.run, answer.as_deref().unwrap_or("no answer"));
         }
     }
-    Ok(is_right && refused)
+    Ok(is_right)
+}
+
+fn word(is_as_expected: bool) -> &'static str {
+    if is_as_expected { "right" } else { "WRONG" }
 }

@@ -14,10 +14,11 @@
 //! # Why each preempted G gets a P again
 //!
 //! The code here, and all code that passes a P on, takes only spinlocks of the scheduler. These are held only by pinned
-//! code, which is not preempted. So it never waits for a preempted G. The M that gets the P is either the one of a G that
-//! was preempted, or an idle one, whose thread has begun: on threads, an M is not idle before that (`native::starting`). A G that waits for what a preempted G holds (a
-//! lock of the C library, say) is preempted in its turn, whether it spins or blocks its thread. So the P comes to the
-//! list of locked Gs, from which Gs are taken in FIFO order.
+//! code, which is not preempted. So it never waits for a preempted G. The M that gets the P is either the one of a G
+//! that was preempted, or an idle one, whose thread has begun: on threads, an M is not idle before that
+//! (`native::starting`). A G that waits for what a preempted G holds (a lock of the C library, say) is preempted in its
+//! turn, whether it spins or blocks its thread. So the P comes to the list of locked Gs, from which Gs are taken in FIFO
+//! order.
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;

@@ -220,8 +220,8 @@ struct BodyEnds;
 /// Returns the M whose thread this is, or `None` for a thread that belongs to no M.
 #[expect(unsafe_code, reason = "turns a thread's argument back into the machine it was made from")]
 pub(super) fn machine_of(thread: &'static Thread<Sim>) -> Option<&'static Machine<Sim>> {
-    // SAFETY: the argument of a thread that belongs to no M is 0. The argument of every other thread is the address of an M, which is
-    // never freed.
+    // SAFETY: the argument of a thread that belongs to no M is 0. The argument of every other thread is the address of an
+    // M, which is never freed.
     unsafe { core::ptr::with_exposed_provenance::<Machine<Sim>>(thread.argument()).as_ref() }
 }
 

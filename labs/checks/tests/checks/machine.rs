@@ -3,8 +3,9 @@
 use std::env;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use gmp_sched::sim::{self, Config, Failure, Report};
+use gmp_sched::sim::{self, Builder, Config, Failure, Report};
 use gmp_sched::trace::memory;
 
 /// Ends a run in which the Gs make no progress.
@@ -35,4 +36,23 @@ pub(crate) fn try_run(machine: Config, main: impl FnOnce() + Send + 'static) -> 
         }
         None => sim::run(machine, main),
     }
+}
+
+/// A tree of Gs that compute, sleep, yield and block, by the digits of `path`. About half of them have the parameter 1, which
+/// only a policy sees.
+pub(crate) fn tree(path: u64, depth: u32) {
+    let mut children = Vec::new();
+    for child in 0..if depth > 0 { 3 } else { 0 } {
+        let path = path.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17) + child;
+        children.push(Builder::new().parameter(path >> 20 & 1).go(move || tree(path, depth - 1)));
+        let time = Duration::from_micros(path >> 8 & 0x3FF);
+        match path & 7 {
+            0 | 1 => sim::sleep(time),
+            2 => sim::block(time),
+            3 => sim::work(time * 30),
+            4 => sim::work(time),
+            _ => sim::yield_now(),
+        }
+    }
+    children.into_iter().for_each(|child| child.join().expect("no panic"));
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use gmp_sched::sim::{self, Builder, Config};
 use lab_policy::{ANSWERS, LabPolicy};
 
-use crate::machine::{of_cpus, run};
+use crate::machine::{of_cpus, run, tree};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -139,24 +139,6 @@ fn few_thefts_spread_many_gs() {
         let steals = run(machine(2, seed), || compute(128, MILLISECOND / 2, 1)).counts.steals;
         assert!(steals <= 32, "2 CPUs, seed {seed}: {steals} thefts for 128 Gs; 32 are enough");
     }
-}
-
-/// A tree of Gs of both kinds that compute, sleep, yield and block, by the digits of `path`.
-fn tree(path: u64, depth: u32) {
-    let mut children = Vec::new();
-    for child in 0..if depth > 0 { 3 } else { 0 } {
-        let path = path.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17) + child;
-        children.push(Builder::new().parameter(path >> 20 & ANSWERS).go(move || tree(path, depth - 1)));
-        let time = Duration::from_micros(path >> 8 & 0x3FF);
-        match path & 7 {
-            0 | 1 => sim::sleep(time),
-            2 => sim::block(time),
-            3 => sim::work(time * 30),
-            4 => sim::work(time),
-            _ => sim::yield_now(),
-        }
-    }
-    children.into_iter().for_each(|child| child.join().expect("no panic"));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gmp_sched::sim::{self, Config, channel};
 
-use crate::machine::{of_cpus, run};
+use crate::machine::{of_cpus, run, tree};
 
 const MOMENT: Duration = Duration::from_micros(20);
 
@@ -126,24 +126,6 @@ fn few_thefts_spread_many_gs() {
         assert!(steals > 0, "{count} Gs on {cpus} CPUs: nothing was stolen (seed {seed})");
         assert!(steals < 120, "{count} Gs on {cpus} CPUs: {steals} thefts (seed {seed})");
     }
-}
-
-/// A tree of Gs that compute, sleep, yield and block, by the digits of `path`.
-fn tree(path: u64, depth: u32) {
-    let mut children = Vec::new();
-    for child in 0..if depth > 0 { 3 } else { 0 } {
-        let path = path.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17) + child;
-        children.push(sim::go(move || tree(path, depth - 1)));
-        let time = Duration::from_micros(path >> 8 & 0x3FF);
-        match path & 7 {
-            0 | 1 => sim::sleep(time),
-            2 => sim::block(time),
-            3 => sim::work(time * 30),
-            4 => sim::work(time),
-            _ => sim::yield_now(),
-        }
-    }
-    children.into_iter().for_each(|child| child.join().expect("no panic"));
 }
 
 #[test]
