@@ -6,6 +6,8 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use sha2::{Digest as _, Sha256};
 
@@ -80,6 +82,50 @@ fn check_without_memory(cpus: &str) {
     assert_eq!(output.status.code(), Some(0), "{text}\n{report}");
     let lines: Vec<_> = text.lines().filter(|line| line.starts_with("a line of ")).collect();
     assert!(lines.len() > 2 && lines.iter().all(|line| line.len() == 1021), "{lines:?}");
+}
+
+/// Returns how the machine ends in which this allocation of this operation fails: `None` if there is no such operation,
+/// and otherwise whether there is such an allocation.
+fn end_without_memory(operation: usize, allocation: usize) -> Option<bool> {
+    let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
+    let mut command = command(&["--debug", "--smp", "1", guest, "without_memory::one_allocation_fails"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("boot runs");
+    let input = format!("{operation} {allocation}\n");
+    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("the machine reads its input");
+    let output = child.wait_with_output().expect("it ends");
+    let (text, report) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    println!("{operation} {allocation}: {text}{report}");
+    match output.status.code() {
+        Some(0) if text.contains("no such operation") => None,
+        Some(0) => Some(!text.contains("no such allocation")),
+        status => {
+            assert_eq!(status, Some(2), "{operation}, {allocation}: {text}\n{report}");
+            assert!(report.contains("memory"), "{operation}, {allocation}: {text}\n{report}");
+            Some(true)
+        }
+    }
+}
+
+/// Without `panic=isolate`, the program ends with the status of a panic, and the report speaks of memory.
+#[test]
+fn each_allocation_that_fails_in_a_call_without_errors_ends_the_program() {
+    let (operations, failures) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let work = || -> Option<()> {
+        loop {
+            let operation = operations.fetch_add(1, Ordering::Relaxed);
+            let mut allocation = 0;
+            while end_without_memory(operation, allocation)? {
+                allocation += 1;
+            }
+            failures.fetch_add(allocation, Ordering::Relaxed);
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(work);
+        scope.spawn(work);
+    });
+    assert!(failures.into_inner() > 20, "few allocations failed");
 }
 
 #[test]

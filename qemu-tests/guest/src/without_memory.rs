@@ -183,3 +183,32 @@ fn fails_as_documented(name: &str, shortage: Shortage, operation: Operation, num
     check_that_the_scheduler_works();
     has_failed
 }
+
+guest_test!(one_allocation_fails, hidden, seconds = 60);
+/// Run by `tests/unoptimised.rs` once for each allocation of each operation that panics without memory. So each run
+/// ends the program, and the host checks how. The input has the index of the operation and the number of the
+/// allocation that fails.
+fn one_allocation_fails() {
+    #[expect(unsafe_code, reason = "the allocator calls a function of this test")]
+    // SAFETY: `refuses` only compares and changes numbers.
+    unsafe {
+        refuse_memory_if(refuses);
+    }
+    let mut line = String::new();
+    stdin().read_line(&mut line).expect("memory for the line");
+    let mut numbers = line.split_whitespace().map(|word| word.parse().expect("a number"));
+    let mut next = || numbers.next().expect("two numbers");
+    let Some((name, _, operation)) = OPERATIONS.iter().filter(|(_, shortage, _)| *shortage == Panics).nth(next())
+    else {
+        println!("no such operation");
+        return;
+    };
+    println!("{name}");
+    mm::free_cached_memory();
+    SUCCESSES.store(next(), Ordering::Relaxed);
+    let result = Builder::new().stack_size(1 << 18).go(operation).join();
+    COUNTED.store(0, Ordering::Relaxed);
+    assert!(HAS_FAILED.load(Ordering::Relaxed) || result == Ok(Ok(())), "{result:?}");
+    check_that_the_scheduler_works();
+    println!("{}", if HAS_FAILED.load(Ordering::Relaxed) { "an error" } else { "no such allocation" });
+}
