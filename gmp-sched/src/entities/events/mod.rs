@@ -82,23 +82,24 @@ impl<Plat: Platform> Machine<Plat> {
         }
         let Some(processor) = self.processor() else { return };
         if processor.tracer.recording().is_some() && (!is_fast || processor.sampler.is_exact()) {
-            write_leave(processor, me, how);
+            // Two words, not `how`: that would be passed in memory, and written there by each park, traced or not.
+            let (kind, detail) = match how {
+                Leave::Park => (EventKind::Park, me.wait_reason() as u64),
+                Leave::Yield => (EventKind::Yield, 0),
+                Leave::End => (EventKind::End, 0),
+                Leave::GiveWay(reason) => (EventKind::Preempt, reason as u64),
+                #[cfg(feature = "extras")]
+                Leave::Switch(next) => (EventKind::Switch, next.get()),
+                Leave::Recorded => return,
+            };
+            write_leave(processor, me, kind, detail);
         }
     }
 }
 
 #[cold]
 #[inline(never)]
-fn write_leave<Plat: Platform>(processor: &Processor<Plat>, me: &Goroutine<Plat>, how: Leave) {
-    let (kind, detail) = match how {
-        Leave::Park => (EventKind::Park, me.wait_reason() as u64),
-        Leave::Yield => (EventKind::Yield, 0),
-        Leave::End => (EventKind::End, 0),
-        Leave::GiveWay(reason) => (EventKind::Preempt, reason as u64),
-        #[cfg(feature = "extras")]
-        Leave::Switch(next) => (EventKind::Switch, next.get()),
-        Leave::Recorded => return,
-    };
+fn write_leave<Plat: Platform>(processor: &Processor<Plat>, me: &Goroutine<Plat>, kind: EventKind, detail: u64) {
     processor.tracer.note::<Plat>(kind, Some(me.id()), detail);
 }
 
