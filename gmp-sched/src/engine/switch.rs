@@ -39,21 +39,23 @@ where
     F: FnOnce(&Pinned<Plat>, &'static Goroutine<Plat>),
 {
     let address = core::ptr::from_ref(commit).cast::<F>();
-    let mut word = Word::new(address.cast());
-    if fits_register::<F>() {
-        word = Word::uninit();
+    let argument = if fits_register::<F>() {
+        let mut word = Word::uninit();
         #[expect(unsafe_code, reason = "moves a closure into a register")]
         // SAFETY: the closure fits in the word. `unpack` moves it out of the word exactly once, and `ManuallyDrop`
         // keeps its owner from dropping it.
         unsafe {
             word.as_mut_ptr().cast::<F>().copy_from_nonoverlapping(address, 1);
         }
-    }
+        word
+    } else {
+        Word::new(address.cast())
+    };
     let function: Commit<Plat> = unpack::<Plat, F>;
     Transfer {
         function: function as *const () as usize,
         subject: core::ptr::from_ref(me).expose_provenance(),
-        argument: word,
+        argument,
     }
 }
 

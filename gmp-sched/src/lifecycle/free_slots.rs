@@ -139,16 +139,31 @@ pub(crate) fn recycle_on<Plat: Platform>(
     goroutine: &'static Goroutine<Plat>,
 ) {
     if goroutine.stack_size() == StackSize::Chosen {
-        goroutine.scheduler().note_growth();
-        return strip(goroutine.scheduler(), goroutine);
+        return recycle_without_stack(goroutine);
     }
     poison(goroutine);
     match processor {
         Some(processor) if processor.free.is_full() => recycle_on_full(processor, goroutine),
         Some(processor) => processor.free.push(goroutine),
-        // The caller is not on an M of the G's scheduler, or is in a system call.
-        None => goroutine.scheduler().free.lock().with_stack.push_front(goroutine),
+        None => recycle_outside(goroutine),
     }
+}
+
+// The three functions below are not inlined, so that a G that ends saves and restores no register for them.
+
+/// Frees the stack of a G that chose its size, and puts the G on the list of those without one.
+#[cold]
+#[inline(never)]
+fn recycle_without_stack<Plat: Platform>(goroutine: &'static Goroutine<Plat>) {
+    goroutine.scheduler().note_growth();
+    strip(goroutine.scheduler(), goroutine);
+}
+
+/// Called outside of the Ms of the G's scheduler, or in a system call.
+#[cold]
+#[inline(never)]
+fn recycle_outside<Plat: Platform>(goroutine: &'static Goroutine<Plat>) {
+    goroutine.scheduler().free.lock().with_stack.push_front(goroutine);
 }
 
 /// Called when the local list is full. Makes that list the spare batch, and spills the old spare batch, if there is
