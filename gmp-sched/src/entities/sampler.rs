@@ -75,6 +75,7 @@ impl Sampler {
     }
 
     /// Whether every pick is to be slow.
+    #[inline]
     pub(crate) fn wants_slow_picks(&self) -> bool {
         self.extent.load(Ordering::Relaxed) == Extent::All as u8
     }

@@ -125,15 +125,16 @@ impl<Plat: Platform> Visit for Detour<Plat> {
         // The near side of the switch pinned this M, and the far side unpins it after this function. So `pinned` must
         // not be dropped.
         let pinned = ManuallyDrop::new(Pinned::<Plat>::assume());
-        running(pinned.processor(), pinned.goroutine());
+        let machine = pinned.machine();
+        running(machine.held_processor(), machine.running_goroutine());
     }
 }
 
 /// Records that a sampled G begins to run.
 fn running<Plat: Platform>(processor: &'static Processor<Plat>, goroutine: &'static Goroutine<Plat>) {
-    let latency = Plat::now() - goroutine.runnable_since();
+    let latency = Plat::now().as_nanos().saturating_sub(goroutine.runnable_since().as_nanos());
     processor.latency.add(latency);
-    processor.tracer.note::<Plat>(EventKind::Start, Some(goroutine.id()), latency.as_nanos() as u64);
+    processor.tracer.note::<Plat>(EventKind::Start, Some(goroutine.id()), latency);
     if processor.sampler.wants_slow_picks() {
         // This request makes a slow pick follow when the G leaves. That pick records how the G left.
         processor.request_slow_pick();
