@@ -79,8 +79,12 @@ pub(crate) struct Cli {
     net: Net,
 
     /// Let the host connect to a port of the machine, as 127.0.0.1:HOST. Implies --net user (repeatable)
-    #[arg(long, value_name = "HOST:GUEST", value_parser = values::port, conflicts_with = "icount")]
+    #[arg(long, value_name = "[udp:]HOST:GUEST", value_parser = values::port, conflicts_with = "icount")]
     port: Vec<Port>,
+
+    /// Write the frames of the network to FILE, for Wireshark
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["icount", "image"])]
+    pcap: Option<PathBuf>,
 
     /// Count instructions instead of time, so that all runs are equal. Loads disks into memory, and leaves the files
     /// unchanged. Implies --release, except with --debug
@@ -281,6 +285,7 @@ impl Cli {
             ("record-input", "FILE", &self.record_input),
             ("input-script", "FILE", &self.input_script),
             ("image", "FILE", &self.image),
+            ("pcap", "FILE", &self.pcap),
         ];
         for (option, kind, value) in values {
             if let Some(value) = value
@@ -301,6 +306,10 @@ impl Cli {
         if self.image.is_some() && self.firmware == Firmware::Pvh {
             return Err(Error::Usage("--image also needs --firmware bios or --firmware uefi".into()));
         }
+        let net = if self.port.is_empty() { self.net } else { Net::User };
+        if self.pcap.is_some() && net == Net::None {
+            return Err(Error::Usage("--pcap: the machine has no network: add --net user, or --port".into()));
+        }
         let profile = self.build_profile();
         let access = if self.disk_rw { Access::ReadWrite } else { Access::ReadOnly };
         let disks = self.disk.iter().map(|name| Disk::open(name, access)).collect::<Result<_, _>>()?;
@@ -316,8 +325,9 @@ impl Cli {
                 cpus: self.smp,
                 memory: self.memory,
                 disks,
-                net: if self.port.is_empty() { self.net } else { Net::User },
+                net,
                 ports: self.port,
+                capture: self.pcap,
                 icount: self.icount,
                 firmware: self.firmware,
                 accelerator: self.accel,

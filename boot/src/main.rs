@@ -16,7 +16,7 @@ use boot::image::Writer;
 use boot::input_memory::{InputMemory, InputRecording};
 use boot::input_script::Piece;
 use boot::program::{Program, listing};
-use boot::qemu::{Firmware, Port, QEMU, shell_quoted};
+use boot::qemu::{Firmware, QEMU, shell_quoted};
 use boot::recording::{Recording, address_of_reached};
 use boot::session::Session;
 use boot::shared_memory::SharedMemory;
@@ -142,9 +142,7 @@ fn run(order: &Order, elf: &Path, script: Option<&[Piece]>) -> Result<u8, Error>
     if let Some(port) = order.configuration.gdb_port {
         say(&format!("waiting for gdb: {}", gdb_command(elf, port, reached)));
     }
-    for Port { host, guest } in &order.configuration.ports {
-        say(&format!("127.0.0.1:{host} leads to port {guest} of the machine"));
-    }
+    order.configuration.ports.iter().for_each(|port| say(&port.to_string()));
     let asked_for_input = session.asked_for_input();
     let shown = match &published {
         Some(memory) => show_on(&mut View::begin(memory, title(&order.program))?, session, order.limit),

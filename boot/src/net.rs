@@ -1,10 +1,14 @@
 //! The network of the machine.
 
+use core::fmt;
 use core::net::Ipv4Addr;
 use std::ffi::OsString;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
+use std::path::{self, Path};
 
 use crate::Error;
+use crate::qemu::with_path;
+use crate::reserved::Reserved;
 
 /// A network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
@@ -17,31 +21,87 @@ pub enum Net {
     User,
 }
 
-/// A port of the host's loopback address that leads to a port of the machine.
+/// What a port is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// Connections.
+    Tcp,
+    /// Datagrams.
+    Udp,
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        })
+    }
+}
+
+/// A port of the host's loopback address that leads to a port of the machine. `Display` says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Port {
+    /// The protocol of both ports.
+    pub protocol: Protocol,
     /// The port of the host.
     pub host: u16,
     /// The port of the machine.
     pub guest: u16,
 }
 
-/// Returns QEMU's arguments for a user network.
-pub(crate) fn arguments(ports: &[Port]) -> [OsString; 4] {
+impl fmt::Display for Port {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { protocol, host, guest } = self;
+        let kind = if *protocol == Protocol::Udp { "UDP " } else { "" };
+        write!(formatter, "{}:{host} leads to {kind}port {guest} of the machine", Ipv4Addr::LOCALHOST)
+    }
+}
+
+/// Returns QEMU's arguments for a user network. If there is a file `capture`, QEMU writes all frames to it.
+///
+/// # Errors
+///
+/// [`Error::Usage`] if the path of the file is not valid.
+pub(crate) fn arguments(ports: &[Port], capture: Option<&Path>) -> Result<Vec<OsString>, Error> {
     let mut network = "user,id=net,ipv6=off".to_owned();
-    for Port { host, guest } in ports {
-        network += &format!(",hostfwd=tcp:{}:{host}-:{guest}", Ipv4Addr::LOCALHOST);
+    for Port { protocol, host, guest } in ports {
+        network += &format!(",hostfwd={protocol}:{}:{host}-:{guest}", Ipv4Addr::LOCALHOST);
     }
     // The machine never boots from the network, so the device needs no firmware.
     let device = "virtio-net-pci,netdev=net,disable-legacy=on,romfile=";
-    ["-netdev".into(), network.into(), "-device".into(), device.into()]
+    let mut arguments: Vec<OsString> = ["-netdev", &network, "-device", device].map(OsString::from).into();
+    if let Some(file) = capture {
+        let file = path::absolute(file).map_err(|error| Error::Usage(format!("--pcap: {error}")))?;
+        let filter = with_path("filter-dump,id=capture,netdev=net,file=".to_owned(), &file);
+        arguments.extend(["-object".into(), filter]);
+    }
+    Ok(arguments)
 }
 
 /// Checks that the ports of the host are free.
 pub(crate) fn check_ports(ports: &[Port]) -> Result<(), Error> {
-    for &Port { host, .. } in ports {
-        TcpListener::bind((Ipv4Addr::LOCALHOST, host))
-            .map_err(|error| Error::Usage(format!("--port: the port {host} of the host cannot be used: {error}")))?;
+    for &Port { protocol, host, .. } in ports {
+        let address = (Ipv4Addr::LOCALHOST, host);
+        let bound = match protocol {
+            Protocol::Tcp => TcpListener::bind(address).map(drop),
+            Protocol::Udp => UdpSocket::bind(address).map(drop),
+        };
+        bound.map_err(|error| Error::Usage(format!("--port: the port {host} of the host cannot be used: {error}")))?;
     }
     Ok(())
+}
+
+/// Checks that the file for the frames, if there is one, can be written. Opens it until the result is dropped.
+///
+/// # Errors
+///
+/// [`Error::Output`] if the file cannot be written.
+pub(crate) fn reserve_capture(file: Option<&Path>) -> Result<Reserved, Error> {
+    let mut reserved = Reserved::default();
+    if let Some(file) = file {
+        let cannot = |error| Error::Output(format!("cannot write the frames to {}: {error}", file.display()));
+        reserved.add(file).map_err(cannot)?;
+    }
+    Ok(reserved)
 }

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use boot_protocol::command_line::{CAPACITY, DISK, DiskOption, Line};
 use boot_protocol::kernel_option::{CONSOLE, CONSOLE_VIRTIO, SEED, STDERR, STDERR_TERMINAL};
@@ -12,7 +12,7 @@ use boot_protocol::status;
 use crate::Error;
 pub use crate::disk::{Access, Disk};
 use crate::net;
-pub use crate::net::{Net, Port};
+pub use crate::net::{Net, Port, Protocol};
 
 /// The name of the QEMU program.
 pub const QEMU: &str = "qemu-system-x86_64";
@@ -126,6 +126,8 @@ pub struct Configuration {
     pub net: Net,
     /// Ports of the machine that the host can connect to.
     pub ports: Vec<Port>,
+    /// The file to which QEMU writes the frames of the network.
+    pub capture: Option<PathBuf>,
     /// Whether QEMU counts instructions instead of time, so that all runs are equal.
     pub icount: bool,
     /// What starts the program.
@@ -150,6 +152,7 @@ impl Default for Configuration {
             disks: Vec::new(),
             net: Net::default(),
             ports: Vec::new(),
+            capture: None,
             icount: false,
             firmware: Firmware::default(),
             accelerator: Accelerator::default(),
@@ -258,7 +261,7 @@ impl Configuration {
             words.push(format!("virtio-blk-pci,drive=d{index},disable-legacy=on").into());
         }
         if self.net == Net::User {
-            words.extend(net::arguments(&self.ports));
+            words.extend(net::arguments(&self.ports, self.capture.as_deref())?);
         }
         words.extend(self.qemu_arguments.iter().cloned());
         Ok(words)

@@ -25,8 +25,10 @@ use crate::console::say;
 use crate::image::Writer;
 use crate::input_memory::{Feed, InputMemory};
 use crate::memory_disk::MemoryDisks;
+use crate::net::reserve_capture;
 use crate::process::{Process, advice_on_version};
 use crate::qemu::{Configuration, Firmware};
+use crate::reserved::Reserved;
 use crate::shared_memory::SharedMemory;
 
 /// How long the machine may take to answer a request for its state, after a time-out.
@@ -112,6 +114,8 @@ pub struct Session {
     held_input: Option<(Receiver<InputPiece>, Destination)>,
     /// Set when the machine asks for input.
     asked_for_input: Arc<AtomicBool>,
+    /// The file to which QEMU writes the frames of the network.
+    _capture: Reserved,
     /// The pipe to QEMU's standard input, if the machine takes its input from memory instead. The pipe stays open, and
     /// nothing is written to it.
     _unused_pipe: Option<ChildStdin>,
@@ -133,7 +137,8 @@ impl Session {
     /// # Errors
     ///
     /// The errors of [`Configuration::qemu_arguments`] and of [`Writer`]. [`Error::Usage`] if instructions are counted
-    /// and a disk cannot be loaded into memory. [`Error::Qemu`] if QEMU is not installed or cannot be started.
+    /// and a disk cannot be loaded into memory. [`Error::Output`] if the file for the frames of the network cannot be
+    /// written. [`Error::Qemu`] if QEMU is not installed or cannot be started.
     pub fn boot(configuration: &Configuration, program: &Path, arguments: &[String]) -> Result<Self, Error> {
         Self::boot_with(configuration, program, arguments, &[], None)
     }
@@ -151,6 +156,7 @@ impl Session {
         memories: &[&SharedMemory],
         input: Option<&InputMemory>,
     ) -> Result<Self, Error> {
+        let capture = reserve_capture(configuration.capture.as_deref())?;
         let cannot = |error: io::Error| Error::Qemu(format!("cannot pass on the shared memory: {error}"));
         let observed = memories.iter().map(|memory| memory.device());
         let observed_and_input = observed.chain(input.map(InputMemory::device)).collect::<Result<Vec<_>, _>>();
@@ -165,13 +171,13 @@ impl Session {
         };
         if configuration.firmware == Firmware::Pvh {
             let words = configuration.qemu_arguments(program, arguments)?;
-            return Self::start(program, &with_devices(words), None, shared, input);
+            return Self::start(program, &with_devices(words), None, shared, input, capture);
         }
         let line = configuration.command_line(arguments)?;
         let image = Writer::get()?.write_nameless(configuration.firmware, program, &line)?;
         let path = format!("/dev/fd/{}", image.as_raw_fd());
         let words = configuration.qemu_arguments(path.as_ref(), arguments)?;
-        Self::start(program, &with_devices(words), Some(image), shared, input)
+        Self::start(program, &with_devices(words), Some(image), shared, input, capture)
     }
 
     /// Starts QEMU with `arguments`. QEMU inherits `files` and, if there is one, the disk image.
@@ -181,6 +187,7 @@ impl Session {
         image: Option<File>,
         mut files: Vec<File>,
         memory: Option<&InputMemory>,
+        capture: Reserved,
     ) -> Result<Self, Error> {
         // If instructions are counted, the output should be the same in each run. So the annotator does not add how
         // long ago QEMU was started.
@@ -210,6 +217,7 @@ impl Session {
             announced: None,
             held_input: destination.map(|destination| (to_write, destination)),
             asked_for_input: Arc::default(),
+            _capture: capture,
             _unused_pipe: unused_pipe,
         })
     }

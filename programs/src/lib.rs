@@ -99,26 +99,46 @@ pub fn only_disk() -> Option<&'static Disk> {
     }
 }
 
-/// What the main function of a server does. Listens on a port, and calls `converse` for each connection, in a G of its own.
-/// With the option `--port N` among `args` the port is N instead of `default_port`. With `--connections N` the server ends
-/// after N connections, and calls `at_end` when the last of them has ended. `name` is the program's name in its messages.
-/// Returns the status of the program.
+/// The options of a server.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerOptions {
+    /// The port: `--port N`.
+    pub port: u16,
+    /// After how many connections the server ends: `--connections N`.
+    pub connections: Option<usize>,
+}
+
+impl ServerOptions {
+    /// Parses the arguments of the server `name`. If they are wrong, prints how to use it, and returns `None`.
+    #[must_use]
+    pub fn parse(name: &str, args: &[&str], default_port: u16) -> Option<Self> {
+        let mut options = Self { port: default_port, connections: None };
+        let are_right = args.chunks(2).all(|pair| match *pair {
+            ["--port", number] => number.parse().map(|port| options.port = port).is_ok(),
+            ["--connections", number] => number.parse().map(|number| options.connections = Some(number)).is_ok(),
+            _ => false,
+        });
+        if !are_right {
+            eprintln!("usage: {name} [--port N] [--connections N]");
+        }
+        are_right.then_some(options)
+    }
+}
+
+/// Listens on a port, and calls `converse` for each connection, in a G of its own. After as many connections as `options`
+/// say, waits until the last of them has ended, and calls `at_end`. `name` is the program's name in its messages. Returns
+/// the status of the program.
 ///
 /// # Panics
 ///
 /// If the caller is not a G, or there is no memory for a G.
 pub fn serve(
     name: &str,
-    args: &[&str],
-    default_port: u16,
+    options: ServerOptions,
     converse: fn(&TcpStream) -> Result<(), NetError>,
     at_end: impl FnOnce(),
 ) -> i32 {
-    let Some((port, connections)) = server_options(args, default_port) else {
-        eprintln!("usage: {name} [--port N] [--connections N]");
-        return 1;
-    };
-    match accept(name, port, connections, converse) {
+    match accept(name, options, converse) {
         Ok(()) => {
             at_end();
             0
@@ -133,8 +153,7 @@ pub fn serve(
 /// Accepts connections until there have been as many as wanted, and waits until all of them have ended.
 fn accept(
     name: &str,
-    port: u16,
-    connections: Option<usize>,
+    ServerOptions { port, connections }: ServerOptions,
     converse: fn(&TcpStream) -> Result<(), NetError>,
 ) -> Result<(), NetError> {
     let listener = TcpListener::bind(("0.0.0.0", port))?;
@@ -154,17 +173,4 @@ fn accept(
     }
     served.wait();
     Ok(())
-}
-
-/// Parses the options of a server. Returns the port and the number of connections, or `None` if the options are wrong.
-fn server_options(args: &[&str], default_port: u16) -> Option<(u16, Option<usize>)> {
-    let (mut port, mut connections) = (default_port, None);
-    for pair in args.chunks(2) {
-        match *pair {
-            ["--port", number] => port = number.parse().ok()?,
-            ["--connections", number] => connections = Some(number.parse().ok()?),
-            _ => return None,
-        }
-    }
-    Some((port, connections))
 }

@@ -1,5 +1,7 @@
 //! What the command line means, and which command lines are refused.
 
+use boot::qemu::Protocol;
+
 use super::*;
 
 fn order(words: &[&str]) -> Order {
@@ -123,6 +125,18 @@ fn image_is_written_only_for_a_firmware_that_boots_from_one() {
 }
 
 #[test]
+fn ports_imply_a_network_which_frames_need() {
+    let configuration = order(&["--port=8080:80", "--port=udp:5353:53", "--pcap=x"]).configuration;
+    let port = |protocol, host, guest| Port { protocol, host, guest };
+    assert_eq!(configuration.ports, [port(Protocol::Tcp, 8080, 80), port(Protocol::Udp, 5353, 53)]);
+    assert_eq!((configuration.net, configuration.capture), (Net::User, Some("x".into())));
+    for net in [&[][..], &["--net=none"]] {
+        let cli = Cli::try_parse_from([&["boot", "--pcap=x"], net].concat()).expect("right use");
+        assert!(matches!(cli.request(), Err(Error::Usage(text)) if text.contains("add --net user")));
+    }
+}
+
+#[test]
 fn trace_is_an_option_of_the_kernel_too() {
     let order = order(&["--trace=run", "--kernel-option=log=debug"]);
     assert_eq!(order.trace, Some("run".into()));
@@ -159,6 +173,10 @@ fn a_refusal_names_what_is_wrong() {
         (&["--icount", "--trace=x", "--until=7.5ns"], "not a time in ns"),
         (&["--icount", "--trace=x", "--until=-7ns"], "not a time in ns"),
         (&["--debug", "--release"], "cannot be used with"),
+        (&["--port", "8080"], "not two ports from 1 to 65535, such as 8080:80 or udp:5353:53"),
+        (&["--port", "udp:0:53"], "not two ports"),
+        (&["--port", "icmp:1:1"], "not two ports"),
+        (&["--icount", "--net=user", "--pcap=x"], "cannot be used with"),
         (&["--disk-rw"], "--disk"),
         (&["--no-such-option", "tour"], "'--no-such-option'"),
         (&["-x"], "'-x'"),

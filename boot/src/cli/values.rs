@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use boot::qemu::Port;
+use boot::qemu::{Port, Protocol};
 use boot_protocol::kernel_option;
 
 /// Reads a time with a unit, as the timeline shows it. Fractions of a nanosecond are an error.
@@ -28,11 +28,17 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads a port of the host and one of the machine.
+/// Reads a port of the host and one of the machine, after the protocol if that is not TCP.
 pub(super) fn port(text: &str) -> Result<Port, String> {
+    let (protocol, ports) = match text.split_once(':') {
+        Some(("udp", rest)) => (Protocol::Udp, rest),
+        Some(("tcp", rest)) => (Protocol::Tcp, rest),
+        _ => (Protocol::Tcp, text),
+    };
     let number = |text: &str| text.parse().ok().filter(|&port| port != 0);
-    let both = text.split_once(':').and_then(|(host, guest)| Some(Port { host: number(host)?, guest: number(guest)? }));
-    both.ok_or_else(|| "not two ports from 1 to 65535, such as 8080:80".to_owned())
+    let both = ports.split_once(':').and_then(|(host, guest)| Some((number(host)?, number(guest)?)));
+    let mistake = "not two ports from 1 to 65535, such as 8080:80 or udp:5353:53";
+    both.map(|(host, guest)| Port { protocol, host, guest }).ok_or_else(|| mistake.to_owned())
 }
 
 /// Accepts the options that the kernel accepts.

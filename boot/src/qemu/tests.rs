@@ -125,6 +125,23 @@ fn disks_keep_their_names_and_lengths() {
 }
 
 #[test]
+fn network_leads_from_ports_of_the_host_and_its_frames_go_to_a_file() {
+    let ports = vec![
+        Port { protocol: Protocol::Tcp, host: 8080, guest: 80 },
+        Port { protocol: Protocol::Udp, host: 5353, guest: 53 },
+    ];
+    let capture = Some("/t/a, b:c".into());
+    let command = command(&Configuration { net: Net::User, ports, capture, ..Configuration::default() }, &[]);
+    for part in [
+        "-netdev 'user,id=net,ipv6=off,hostfwd=tcp:127.0.0.1:8080-:80,hostfwd=udp:127.0.0.1:5353-:53' ",
+        "-device 'virtio-net-pci,netdev=net,disable-legacy=on,romfile=' ",
+        "-object 'filter-dump,id=capture,netdev=net,file=/t/a,, b:c' ",
+    ] {
+        assert!(command.contains(part), "{part} is not in {command}");
+    }
+}
+
+#[test]
 fn words_that_are_not_unicode_are_quoted_for_the_shell() {
     use std::os::unix::ffi::OsStrExt as _;
 

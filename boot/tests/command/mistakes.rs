@@ -29,6 +29,7 @@ fn mistakes_print_a_message_that_names_them() {
         (&["--trace", "tour"], "`--trace` takes a FILE, but `tour` is a program: cargo run -- --trace FILE tour"),
         (&["--profile=../programs"], "`--profile` takes a DIR, but `../programs` is a program"),
         (&["--icount", "--record-input", "tour"], "`--record-input` takes a FILE"),
+        (&["--net=user", "--pcap", "tour"], "`--pcap` takes a FILE"),
         (&["tour", "--smp", "2"], "cargo run -- --smp 2 tour"),
         (&["../programs", "--timeout=5"], "cargo run -- '--timeout=5' ../programs"),
         (&["new", "gmp-sched"], "`gmp-sched` cannot be the name of a program"),

@@ -2,6 +2,7 @@
 //! `nc 127.0.0.1 7007`.
 //!
 //! Each connection has a G, whose code looks as if it blocked. While it waits for its peer, only the G is parked.
+//! One more G returns datagrams: `cargo run -- --port udp:7007:7 echo`, and then `nc -u 127.0.0.1 7007`.
 //!
 //! `--port N` is the port of the machine (7). With `--connections N` the program ends after N connections, and prints
 //! how many bytes it has returned and how many connections are left, which is 0.
@@ -11,8 +12,9 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use kernel::net::{self, NetError, TcpStream};
+use kernel::net::{self, MAX_DATAGRAM, NetError, TcpStream, UdpSocket};
 use kernel::prelude::*;
+use programs::ServerOptions;
 
 kernel::main!(main);
 
@@ -23,7 +25,15 @@ static BYTES: AtomicU64 = AtomicU64::new(0);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn main(args: &[&str]) -> i32 {
-    programs::serve("echo", args, 7, echo, || {
+    let Some(options) = ServerOptions::parse("echo", args, 7) else { return 1 };
+    match UdpSocket::bind(("0.0.0.0", options.port)) {
+        Ok(socket) => go(move || echo_datagrams(&socket)).detach(),
+        Err(error) => {
+            eprintln!("echo: {error}");
+            return 1;
+        }
+    }
+    programs::serve("echo", options, echo, || {
         let end = now() + PATIENCE;
         while net::usage().connections != 0 && now() < end {
             sleep(Duration::from_millis(1));
@@ -42,6 +52,18 @@ fn echo(stream: &TcpStream) -> Result<(), NetError> {
                 stream.write_all(&buffer[..count])?;
                 BYTES.fetch_add(count as u64, Ordering::Relaxed);
             }
+        }
+    }
+}
+
+/// Returns every datagram to its sender, for ever.
+fn echo_datagrams(socket: &UdpSocket) -> Result<(), NetError> {
+    let mut buffer = [0; MAX_DATAGRAM];
+    loop {
+        let (count, sender) = socket.recv_from(&mut buffer)?;
+        // Datagrams may be lost, so what cannot be returned is none of the others' business.
+        if socket.send_to(&buffer[..count], sender).is_ok() {
+            BYTES.fetch_add(count as u64, Ordering::Relaxed);
         }
     }
 }

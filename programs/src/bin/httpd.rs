@@ -15,6 +15,7 @@ use httparse::{Request, Status};
 use kernel::net::{NetError, Shutdown, TcpStream};
 use kernel::platform::Limit;
 use kernel::prelude::*;
+use programs::ServerOptions;
 
 kernel::main!(main);
 
@@ -31,7 +32,8 @@ const INDEX: &str = "<!doctype html><title>httpd</title><h1>It works</h1>\n\
                      <p>Each connection has a G. See <a href=/sched>the scheduler</a>.\n";
 
 fn main(args: &[&str]) -> i32 {
-    programs::serve("httpd", args, 80, converse, || {
+    let Some(options) = ServerOptions::parse("httpd", args, 80) else { return 1 };
+    programs::serve("httpd", options, converse, || {
         println!("httpd: {} requests", REQUESTS.load(Ordering::Relaxed));
     })
 }

@@ -2,83 +2,17 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-/// How long the machine may take to answer, on a busy host.
-const PATIENCE: Duration = Duration::from_secs(100);
+mod capture;
+mod names;
+mod server;
+mod udp;
 
-/// A machine that runs a server, which is `echo` in most tests.
-struct Server {
-    port: u16,
-    boot: Running,
-    output: BufReader<ChildStdout>,
-}
-
-/// A command that is killed if the test panics, so that the machine does not run until its time-out.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // After the end of the command this has no effect.
-        let _ = self.0.kill();
-    }
-}
-
-/// Returns a port of the host that nobody used just now.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.local_addr().expect("an address").port()
-}
-
-fn boot(options: &[&str], program: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_boot-for-tests"));
-    command.args(["--release", "--timeout", "180"]).args(options).args(program);
-    command
-}
-
-impl Server {
-    /// Starts a machine whose program ends after this number of connections.
-    fn echo(options: &[&str], connections: usize) -> Self {
-        Self::start(options, ("echo", 7), connections)
-    }
-
-    fn start(options: &[&str], (program, guest): (&str, u16), connections: usize) -> Self {
-        let port = free_port();
-        let forward = format!("--port={port}:{guest}");
-        let options = [&[forward.as_str()], options].concat();
-        let connections = connections.to_string();
-        let mut command = boot(&options, &[program, "--connections", &connections]);
-        let mut boot = Running(command.stdout(Stdio::piped()).spawn().expect("boot runs"));
-        let mut output = BufReader::new(boot.0.stdout.take().expect("it is a pipe"));
-        let mut line = String::new();
-        output.read_line(&mut line).expect("the machine prints a line");
-        assert_eq!(line, format!("{program}: port {guest}\n"));
-        Self { port, boot, output }
-    }
-
-    fn connect(&self) -> TcpStream {
-        connect(self.port)
-    }
-
-    /// Checks that the program ends, and what it says in the end.
-    fn end(mut self, said: &str) {
-        let mut rest = String::new();
-        self.output.read_to_string(&mut rest).expect("text");
-        assert_eq!(rest, said);
-        assert_eq!(self.boot.0.wait().expect("boot ends").code(), Some(0));
-    }
-}
-
-fn connect(port: u16) -> TcpStream {
-    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("QEMU listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
-    stream.set_write_timeout(Some(PATIENCE)).expect("a limit");
-    stream
-}
+use server::{Running, Server, boot, connect, free_port};
 
 /// Sends random bytes, and compares the hash of what returns with that of what was sent.
 fn send_and_compare(stream: TcpStream, bytes: usize) {
@@ -203,7 +137,7 @@ fn pages_are_served() {
 }
 
 /// Serves one request on the host, with an answer of this many bytes. Returns the port.
-fn serve_once(bytes: usize) -> u16 {
+pub(crate) fn serve_once(bytes: usize) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let port = listener.local_addr().expect("an address").port();
     thread::spawn(move || {

@@ -1,0 +1,52 @@
+//! The name server of QEMU's network, which asks that of the host. So that the test needs no other computer, it runs in
+//! namespaces of Linux, in which the host has only its loopback, and the name server is a thread of the test.
+
+use std::env;
+use std::fs;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::process::Command;
+use std::thread;
+
+use super::{boot, serve_once};
+
+/// Set in the process that runs in the namespaces.
+const IS_INSIDE: &str = "GMP_TEST_IN_NAMESPACE";
+/// The name of the test, for the harness.
+const TEST: &str = "names::name_is_looked_up_and_its_host_answers";
+
+#[test]
+#[ignore = "needs the rights to make namespaces of Linux, which not every system gives to its users"]
+fn name_is_looked_up_and_its_host_answers() {
+    if env::var_os(IS_INSIDE).is_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let servers = folder.path().join("resolv.conf");
+        fs::write(&servers, "nameserver 127.0.0.1\n").expect("written");
+        let script = "ip link set lo up && mount --bind \"$1\" /etc/resolv.conf && shift && exec \"$@\"";
+        let mut inside = Command::new("unshare");
+        inside.args(["--map-root-user", "--net", "--mount", "sh", "-c", script, "sh"]).arg(servers);
+        inside.arg(env::current_exe().expect("this program")).args(["--exact", TEST, "--ignored", "--nocapture"]);
+        let status = inside.env(IS_INSIDE, "1").status().expect("`unshare` of util-linux runs");
+        assert!(status.success(), "{status}");
+        return;
+    }
+    let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 53)).expect("the port of names");
+    let questions = thread::spawn(move || answer(&server, Ipv4Addr::new(10, 0, 2, 2)));
+    let url = format!("http://www.example.test:{}/page", serve_once(10));
+    let output = boot(&["--smp=2", "--net=user"], &["fetch", &url]).output().expect("boot runs");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.stdout, b"0123456789");
+    assert_eq!(questions.join().expect("a name server"), b"\x03www\x07example\x04test\0\0\x01\0\x01");
+}
+
+/// Receives a question for an address, answers it, and returns the question: the name, the type and the class.
+fn answer(server: &UdpSocket, address: Ipv4Addr) -> Vec<u8> {
+    let mut buffer = [0; 512];
+    let (bytes, client) = server.recv_from(&mut buffer).expect("a question");
+    // RFC 1035, 4.1: the identifier, that this is an answer without an error, one question and one answer.
+    let mut message = [&buffer[..2], b"\x81\x80\0\x01\0\x01\0\0\0\0", &buffer[12..bytes]].concat();
+    // The name, as at byte 12 of the message; an address of the internet, valid for a minute; its length.
+    message.extend(*b"\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04");
+    message.extend(address.octets());
+    server.send_to(&message, client).expect("sent");
+    buffer[12..bytes].to_vec()
+}
