@@ -47,13 +47,15 @@ mod send;
 mod send_from;
 mod sink;
 mod source;
+#[expect(unsafe_code, reason = "moves values to and from slots of any type")]
+mod untyped;
 mod wait;
 
 use core::time::Duration;
 
 #[doc(hidden)]
 pub use case::Arm;
-pub use case::{Case, RecvCase};
+pub use case::RecvCase;
 use choose::try_one;
 #[cfg(gmp_loom)]
 pub(crate) use locks::{enter_all, leave_queues, lock_in_order, sort, unlock_all};
@@ -63,6 +65,7 @@ pub use send::{SendCase, send};
 pub use send_from::{SendFromCase, send_from};
 pub use sink::Sink;
 pub use source::{Source, recv};
+pub use untyped::Case;
 #[cfg(gmp_loom)]
 pub(crate) use wait::try_locked;
 use wait::{wait_for_one_of_some, with_all_locks};

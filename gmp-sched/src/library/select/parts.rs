@@ -5,8 +5,9 @@ use core::marker::PhantomData;
 use core::time::Duration;
 
 use super::Select;
-use super::case::{Arm, Case};
+use super::case::Arm;
 use super::choose::choose_bit;
+use super::untyped::Case;
 use super::wait::wait_for_one;
 use crate::engine::hooks::before_wait;
 use crate::library::limit::{ContextError, Limit, Patience};

@@ -5,7 +5,8 @@ use core::fmt;
 use core::mem::{self, MaybeUninit};
 
 use super::Sink;
-use super::case::{Arm, CHOSEN, Case, Outcome, SELECT_ON, Transfer, note, note_result};
+use super::case::{Arm, CHOSEN, Outcome, SELECT_ON, note, note_result};
+use super::untyped::{Case, Transfer};
 use crate::library::chan::{Attempt, Channel, Header, Held, SendError, Side};
 use crate::library::limit::Patience;
 use crate::platform::Platform;

@@ -26,17 +26,18 @@
 
 #![expect(unsafe_code, reason = "promises mutual exclusion to lock_api")]
 
+mod spin;
+mod traits;
+
 use core::fmt;
 use core::time::Duration;
-
-use lock_api::GuardSend;
 
 use super::blocking::{Blocking, my_waiter, ready};
 use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::instant::Instant;
 use crate::base::points::Site;
 use crate::base::spin_lock::Lock;
-use crate::base::under_loom::{IS_MODEL, const_fn, const_init};
+use crate::base::under_loom::const_fn;
 use crate::engine::hooks::before_wait;
 use crate::entities::goroutine::WaitReason;
 use crate::entities::waiter::Waiter;
@@ -125,12 +126,6 @@ const NOT_LOCKED: &str = "sync: unlock of unlocked mutex";
 
 /// How long a waiter competes before the mutex is handed over to it. Go: `starvationThresholdNs`, 1 ms.
 const STARVING: Duration = Duration::from_millis(1);
-
-/// Maximum number of times that a G polls the mutex before the G queues. It polls only if another M is likely to unlock
-/// the mutex soon. Go: `active_spin`.
-const SPINS: u32 = if IS_MODEL { 0 } else { 4 };
-/// Number of pauses between two polls. Go: `active_spin_cnt`.
-const PAUSES: u32 = 30;
 
 /// Outcome of a wait: the mutex was freed, and the waiter must try to lock it.
 const COMPETE: usize = 1;
@@ -316,18 +311,6 @@ impl<Plat: Platform> RawMutex<Plat> {
         self.queue.lock().remove(my_waiter(&pinned));
     }
 
-    /// Spins briefly until another M unlocks the mutex, if that is likely to happen soon and this P has no other work.
-    /// Go: `sync_runtime_doSpin`.
-    #[doc(alias = "sync_runtime_doSpin")]
-    fn spin(&self) {
-        for _ in 0..SPINS {
-            if !self.is_held() || !may_spin::<Plat>() {
-                return;
-            }
-            (0..PAUSES).for_each(|_| Plat::relax());
-        }
-    }
-
     /// Continues an unlock by which the caller has kept the mutex.
     #[cold]
     fn release_slow(&self, fairness: Fairness) {
@@ -387,79 +370,6 @@ impl<Plat: Platform> RawMutex<Plat> {
                 Err(now) => word = now,
             }
         }
-    }
-}
-
-/// Whether spinning may be worthwhile. It may be if another P runs a G, and this P has no other G to run. Always false
-/// with a single P. Go: `sync_runtime_canSpin`.
-#[doc(alias = "sync_runtime_canSpin")]
-fn may_spin<Plat: Platform>() -> bool {
-    let pinned = Pinned::<Plat>::of_scheduler();
-    let Some(machine) = pinned.try_machine() else { return false };
-    let Some(processor) = machine.processor() else { return false };
-    let scheduler = machine.scheduler();
-    // Ordering: Relaxed, because the numbers are used only as a heuristic.
-    let idle = scheduler.idle_processors.load(Ordering::Relaxed) + scheduler.spinning.load(Ordering::Relaxed);
-    scheduler.procs() > idle as usize + 1 && processor.queue.is_empty()
-}
-
-// SAFETY: `HELD` is set by a compare-exchange that finds the mutex free, or by a handover while the mutex is `KEPT`. It
-// stays set until the matching release, so no other G locks in between. `acquire` panics only before it has locked.
-unsafe impl<Plat: Platform> lock_api::RawMutex for RawMutex<Plat> {
-    const INIT: Self = const_init!(Self::new());
-
-    type Guard = GuardSend;
-
-    #[inline]
-    #[track_caller]
-    fn lock(&self) -> GuardSend {
-        self.acquire(WaitReason::MutexLock, None);
-        GuardSend::new()
-    }
-
-    #[inline]
-    fn try_lock(&self) -> Option<GuardSend> {
-        self.try_acquire().then(GuardSend::new)
-    }
-
-    #[inline]
-    unsafe fn unlock(&self, _: GuardSend) {
-        self.release();
-    }
-
-    #[inline]
-    fn is_locked(&self) -> bool {
-        self.is_held()
-    }
-}
-
-// SAFETY: see the implementation of `lock_api::RawMutex` above. The mutex stays locked during a handover to the next
-// holder.
-unsafe impl<Plat: Platform> lock_api::RawMutexFair for RawMutex<Plat> {
-    #[inline]
-    unsafe fn unlock_fair(&self, _: GuardSend) {
-        self.release_fairly();
-    }
-}
-
-// SAFETY: see the implementation of `lock_api::RawMutex` above.
-unsafe impl<Plat: Platform> lock_api::RawMutexTimed for RawMutex<Plat> {
-    type Duration = Duration;
-    type Instant = Instant;
-
-    #[inline]
-    #[track_caller]
-    fn try_lock_for(&self, timeout: Duration) -> Option<GuardSend> {
-        before_wait::<Plat>();
-        // The clock is read only if the call has to wait.
-        (self.try_acquire() || self.acquire_slow(WaitReason::MutexLock, Some(&Limit::after(timeout))))
-            .then(GuardSend::new)
-    }
-
-    #[inline]
-    #[track_caller]
-    fn try_lock_until(&self, deadline: Instant) -> Option<GuardSend> {
-        self.acquire(WaitReason::MutexLock, Some(&deadline.into())).then(GuardSend::new)
     }
 }
 

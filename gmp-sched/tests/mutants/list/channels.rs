@@ -112,7 +112,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Model("channel::two_selects"),
     ),
     mutant(
-        "library/select/case.rs",
+        "library/select/untyped.rs",
         "a select queues in each channel as a wait with a sole waker",
         "        self.waiter.write(Waiter::of_several(me, generation, slot));",
         "        let waiter = self.waiter.write(Waiter::of_several(me, generation, slot));
