@@ -1,5 +1,8 @@
 //! P: the right to run Gs, and the state that an M needs while it runs them.
 
+#[cfg(any(feature = "std", test))]
+mod renewal;
+
 use core::fmt;
 use core::mem::offset_of;
 
@@ -18,8 +21,6 @@ use crate::entities::machine::Machine;
 pub use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::processor_status::StatusWord;
 use crate::entities::ranked::RankedGoroutines;
-#[cfg(any(feature = "std", test))]
-use crate::entities::sampler::Extent;
 use crate::entities::sampler::Sampler;
 use crate::entities::timers::Timers;
 use crate::entities::urgent_queue::UrgentQueue;
@@ -317,43 +318,6 @@ impl<Plat: Platform> Processor<Plat> {
         state ^= state >> 27;
         self.random.store(state, Ordering::Relaxed);
         (state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32) as u32
-    }
-
-    /// Sets the clock and all counters to 0, and restarts the random numbers from `random`.
-    #[cfg(any(feature = "std", test))]
-    pub(crate) fn forget_history(&self, random: u64) {
-        self.random.store(random, Ordering::Relaxed);
-        self.clock.store(0, Ordering::Relaxed);
-        self.counters.clear();
-    }
-
-    /// Clears what no later step depends on: the last holder, because it only makes the search of
-    /// [`holder_of`](crate::entities::scheduler::Scheduler::holder_of) shorter, and the link of a P that is not idle.
-    #[cfg(feature = "std")]
-    pub(crate) fn forget_links(&self) {
-        self.last_holder.store(None, Ordering::Relaxed);
-        if self.status() != ProcessorStatus::Idle {
-            self.link.store(None, Ordering::Relaxed);
-        }
-    }
-
-    /// Resets the P after a run of its scheduler, for the next run. The P has no Gs, and no timer is set.
-    #[cfg(any(feature = "std", test))]
-    pub(crate) fn renew(&self) {
-        self.forget_history(Plat::seed(self.id.0 as usize) | 1);
-        self.status.set(ProcessorStatus::Dead);
-        self.global_tick.store(GLOBAL_QUEUE_INTERVAL, Ordering::Relaxed);
-        self.slow_pick_tick.store(GLOBAL_QUEUE_INTERVAL, Ordering::Relaxed);
-        self.tick.store(0, Ordering::Relaxed);
-        self.urgent_tick.store(0, Ordering::Relaxed);
-        self.syscall_tick.store(0, Ordering::Relaxed);
-        self.urgent_until.store(0, Ordering::Relaxed);
-        self.next_id.store(0, Ordering::Relaxed);
-        self.slice.renew();
-        self.call.renew();
-        self.latency.clear();
-        self.tracer.renew();
-        self.sampler.set(Extent::Some);
     }
 
     /// Returns a new id for a G from this P's batch of ids. If the batch is used up, `refill` returns the first id of a

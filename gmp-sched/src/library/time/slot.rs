@@ -30,12 +30,15 @@
 //! the G that waited for the tick is readied, or the G of the function is started. Stopping or setting the timer
 //! increments the generation, so a firing of an earlier setting has no effect, however late it comes.
 
+mod setting;
+
 use core::fmt;
 use core::mem::{self, ManuallyDrop};
 use core::time::Duration;
 
 use spin::Once;
 
+pub(super) use self::setting::Setting;
 use crate::base::atomic::{AtomicBool, Ordering};
 use crate::base::error::OutOfResources;
 use crate::base::forever::make_forever;
@@ -71,40 +74,6 @@ pub(crate) struct TimerSlot<Plat: Platform> {
     pub(super) setting: Lock<Setting<Plat>, Plat>,
     /// The ticks are received from this channel. Its buffer has a tick only during a receive.
     ticks: Channel<Instant, Plat>,
-}
-
-/// What a timer is set to do, guarded by its slot's lock. The lock of a P's timers may be taken under the slot's lock.
-pub(super) struct Setting<Plat: Platform> {
-    /// The generation. Arming and disarming increment it. Go: `timer.seq`.
-    pub(super) number: u64,
-    /// The time of the first tick that has not been received; [`Instant::NEVER`] if there will be no tick.
-    when: Instant,
-    /// The time between ticks; zero if there is only one.
-    period: Duration,
-    /// Whether the timer is among the timers of a P or of a bubble, or is about to fire.
-    is_armed: bool,
-    /// The bubble in which the timer was made. The timer uses the clock of this bubble.
-    pub(super) bubble: BubbleRef<Plat>,
-    /// The G to start, if the timer runs a function.
-    pub(super) prepared: Option<&'static Goroutine<Plat>>,
-}
-
-impl<Plat: Platform> Setting<Plat> {
-    /// Whether there is a tick at the time `now`, which is not [`Instant::NEVER`].
-    fn is_due(&self, now: Instant) -> bool {
-        self.when <= now
-    }
-
-    /// Ends the tick that is due at `now`. The next tick, if there is one, comes a multiple of the period later, and
-    /// after `now`. The ticks between them are missed. There are no ticks after the end of time.
-    fn advance(&mut self, now: Instant) {
-        let period = u64::try_from(self.period.as_nanos()).unwrap_or(u64::MAX);
-        let when = self.when.as_nanos();
-        let missed = now.as_nanos().saturating_sub(when).checked_div(period);
-        let step = missed.and_then(|missed| period.checked_mul(missed + 1));
-        let next = step.and_then(|step| when.checked_add(step)).map_or(Instant::NEVER, Instant::from_nanos);
-        self.when = next;
-    }
 }
 
 impl<Plat: Platform> TimerSlot<Plat> {

@@ -312,7 +312,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Test("threads/synctest_timers", "unread_ticker_keeps_its_first_tick_and_its_phase"),
     ),
     mutant(
-        "library/time/slot.rs",
+        "library/time/slot/setting.rs",
         "a ticker forgets its phase while nobody waits",
         "        let when = self.when.as_nanos();
         let missed",
@@ -321,7 +321,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         Test("threads/synctest_timers", "unread_ticker_keeps_its_first_tick_and_its_phase"),
     ),
     mutant(
-        "library/time/slot.rs",
+        "library/time/slot/setting.rs",
         "a ticker fires for ever at the end of time",
         ".map_or(Instant::NEVER, Instant::from_nanos);",
         ".map_or(if period == 0 { Instant::NEVER } else { Instant::LAST }, Instant::from_nanos);",
