@@ -8,6 +8,7 @@
 
 extern crate alloc;
 
+pub mod http;
 pub mod progress;
 
 use core::error::Error;

@@ -4,17 +4,11 @@
 #![no_std]
 #![cfg_attr(not(test), no_main)]
 
-use httparse::{Response, Status};
-use kernel::net::{self, NetError, TcpStream};
+use kernel::net::NetError;
 use kernel::prelude::*;
+use programs::http::{HEAD_BYTES, PATIENCE, connect, parse_head, parse_url};
 
 kernel::main!(main);
-
-/// The largest head of an answer, and the largest number of its fields.
-const HEAD_BYTES: usize = 16 * 1024;
-const FIELDS: usize = 64;
-/// How long the server may take for the connection, and for each part of the answer.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 fn main(args: &[&str]) -> i32 {
     let [url] = args else {
@@ -34,28 +28,6 @@ fn main(args: &[&str]) -> i32 {
     }
 }
 
-/// Returns the name or address of the server with its port, and the path.
-fn parse_url(url: &str) -> Result<(String, &str), String> {
-    if url.starts_with("https:") {
-        return Err("there is no TLS, so only http is possible".into());
-    }
-    let rest = url.strip_prefix("http://").ok_or("a URL begins with http://")?;
-    let (host, path) = rest.find('/').map_or((rest, "/"), |slash| rest.split_at(slash));
-    Ok((if host.contains(':') { host.into() } else { format!("{host}:80") }, path))
-}
-
-/// Connects to the first address of `host` that accepts a connection.
-fn connect(host: &str) -> Result<TcpStream, NetError> {
-    let mut result = Err(NetError::NameNotFound);
-    for address in net::lookup_host_until(host, now() + PATIENCE)? {
-        result = TcpStream::connect_until(address, now() + PATIENCE);
-        if result.is_ok() {
-            break;
-        }
-    }
-    result
-}
-
 /// Prints the body of the answer, and returns its status.
 fn fetch(host: &str, path: &str) -> Result<u16, String> {
     let failed = |error: NetError| error.to_string();
@@ -70,28 +42,17 @@ fn fetch(host: &str, path: &str) -> Result<u16, String> {
         }
         filled += count;
         if status.is_none() {
-            let Some((code, bytes)) = parse_head(&buffer[..filled])? else {
+            let Some(head) = parse_head(&buffer[..filled])? else {
                 if filled == buffer.len() {
                     return Err("the head of the answer is too large".into());
                 }
                 continue;
             };
-            status = Some(code);
-            buffer.copy_within(bytes..filled, 0);
-            filled -= bytes;
+            status = Some(head.status);
+            buffer.copy_within(head.bytes..filled, 0);
+            filled -= head.bytes;
         }
         print!("{}", String::from_utf8_lossy(&buffer[..filled]));
         filled = 0;
-    }
-}
-
-/// Returns the status of an answer and the length of its head, or `None` if the head is not complete.
-fn parse_head(head: &[u8]) -> Result<Option<(u16, usize)>, String> {
-    let mut fields = [httparse::EMPTY_HEADER; FIELDS];
-    let mut response = Response::new(&mut fields);
-    match response.parse(head) {
-        Ok(Status::Complete(bytes)) => Ok(Some((response.code.unwrap_or_default(), bytes))),
-        Ok(Status::Partial) => Ok(None),
-        Err(error) => Err(format!("the answer is not HTTP: {error}")),
     }
 }

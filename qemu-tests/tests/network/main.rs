@@ -8,6 +8,9 @@ use std::thread;
 use sha2::{Digest as _, Sha256};
 
 mod capture;
+mod chat;
+mod httpd;
+mod load;
 mod names;
 mod server;
 mod udp;
@@ -96,44 +99,6 @@ fn address_may_be_an_option() {
     let machine = Server::echo(&options, 1);
     send_and_compare(machine.connect(), 10_000);
     machine.end("echo: 10000 bytes, 0 connections left\n");
-}
-
-/// Sends `request`, and returns everything that the server sends until it closes the connection.
-fn converse(machine: &Server, request: &[u8]) -> String {
-    let mut stream = machine.connect();
-    stream.write_all(request).expect("the machine listens");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("text until the end");
-    answer
-}
-
-#[test]
-fn pages_are_served() {
-    let machine = Server::start(&["--smp=2"], ("httpd", 80), 8);
-    let close = "Host: x\r\nConnection: close\r\n\r\n";
-    let answer = converse(&machine, format!("GET / HTTP/1.1\r\n{close}").as_bytes());
-    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("<h1>It works</h1>"), "{answer}");
-    // Two requests at once, of which the second ends the connection.
-    let pipelined = format!("HEAD /sched HTTP/1.1\r\nHost: x\r\n\r\nGET /sched?x HTTP/1.1\r\n{close}");
-    let answer = converse(&machine, pipelined.as_bytes());
-    assert_eq!(answer.matches("HTTP/1.1 200 OK\r\n").count(), 2, "{answer}");
-    assert!(answer.contains("\r\n\r\nHTTP/1.1") && answer.ends_with("\nrequests 3\n"), "{answer}");
-    let long = format!("GET / HTTP/1.1\r\nX: {}", "x".repeat(9_000));
-    for (request, status) in [
-        (&*format!("GET /nowhere HTTP/1.1\r\n{close}"), "404 Not Found"),
-        (&*format!("POST / HTTP/1.1\r\n{close}"), "405 Method Not Allowed"),
-        ("GET / HTTP/1.1\r\n\r\n", "400 Bad Request"),
-        ("\u{1}\r\n\r\n", "400 Bad Request"),
-        ("GET / HTTP/1.0\r\n\r\n", "200 OK"),
-        (&*long, "431 Request Header Fields Too Large"),
-    ] {
-        let mut stream = machine.connect();
-        stream.write_all(request.as_bytes()).expect("the machine reads the whole request");
-        let mut first = String::new();
-        BufReader::new(stream).read_line(&mut first).expect("an answer");
-        assert_eq!(first, format!("HTTP/1.1 {status}\r\n"));
-    }
-    machine.end("httpd: 9 requests\n");
 }
 
 /// Serves one request on the host, with an answer of this many bytes. Returns the port.

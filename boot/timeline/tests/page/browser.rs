@@ -81,10 +81,19 @@ impl Browser {
         browser.session = attached["sessionId"].as_str().map(str::to_owned);
         browser.call("Page.enable", json!({}))?;
         browser.call("Runtime.enable", json!({}))?;
-        let (width, height) = SIZE;
-        let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
-        browser.call("Emulation.setDeviceMetricsOverride", metrics)?;
+        browser.resize(SIZE)?;
         Ok(browser)
+    }
+
+    pub(crate) fn resize(&mut self, (width, height): (u32, u32)) -> Result<(), Failed> {
+        let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.call("Emulation.setDeviceMetricsOverride", metrics).map(drop)
+    }
+
+    /// Tells pages that the user prefers this theme, `light` or `dark`.
+    pub(crate) fn prefer(&mut self, theme: &str) -> Result<(), Failed> {
+        let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": theme }] });
+        self.call("Emulation.setEmulatedMedia", features).map(drop)
     }
 
     /// Sends a command, and returns its result.
@@ -115,14 +124,20 @@ impl Browser {
     pub(crate) fn open(&mut self, page: &Path, fragment: &str) -> Result<(), Failed> {
         // The browser does not load the same page again if only the fragment differs, so another page comes first.
         for address in ["about:blank".to_owned(), format!("file://{}#{fragment}", in_address(page))] {
-            self.events.clear();
-            self.call("Page.navigate", json!({ "url": address }))?;
-            while !self.events.iter().any(|event| event["method"] == "Page.loadEventFired") {
-                let message = self.receive()?;
-                self.events.push(message);
-            }
+            self.visit(&address)?;
         }
         self.evaluate(include_str!("probe.js")).map(drop)
+    }
+
+    /// Opens the page at this address, and waits until it is loaded.
+    pub(crate) fn visit(&mut self, address: &str) -> Result<(), Failed> {
+        self.events.clear();
+        self.call("Page.navigate", json!({ "url": address }))?;
+        while !self.events.iter().any(|event| event["method"] == "Page.loadEventFired") {
+            let message = self.receive()?;
+            self.events.push(message);
+        }
+        Ok(())
     }
 
     /// Evaluates an expression in the page, and returns its value. Fails if the page has thrown an exception.

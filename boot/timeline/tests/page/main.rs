@@ -14,6 +14,7 @@ mod browser;
 mod control;
 #[path = "../shared/generated.rs"]
 mod generated;
+mod live;
 mod million;
 mod overview;
 mod programs;
@@ -29,7 +30,7 @@ const LIGHT: &[&str] = &["light"];
 const DARK: &[&str] = &["dark"];
 const BOTH: &[&str] = &["light", "dark"];
 
-const TESTS: [(&str, Test, &[&str]); 17] = [
+const TESTS: [(&str, Test, &[&str]); 18] = [
     ("periods_arrows_and_interrupts_are_those_of_the_model", agreement::periods_and_arrows, LIGHT),
     ("arrows_are_drawn_between_the_rows_of_the_model", agreement::drawn_arrows, DARK),
     ("longest_waits_and_histogram_are_those_of_the_model", agreement::waits_and_latencies, LIGHT),
@@ -46,6 +47,7 @@ const TESTS: [(&str, Test, &[&str]); 17] = [
     ("events_are_explained_by_the_queues_around_them", overview::explanation, LIGHT),
     ("short_gaps_show_what_a_sleepy_program_does", overview::gaps, DARK),
     ("marks_are_shown_on_the_axis", overview::marks, DARK),
+    ("live_page_of_httpd_shows_what_the_events_say", live::events, BOTH),
     ("page_begins_with_the_violated_rule", violation::is_shown_first, BOTH),
 ];
 

@@ -2,7 +2,7 @@
 //!
 //! Each connection has a G. It keeps the connection for further requests, which may come before the answers to earlier
 //! ones (pipelining). A client that takes too long for a request is disconnected. There are two pages: `/`, and
-//! `/sched` with numbers of the scheduler. The crate `httparse` parses the requests.
+//! `/sched`, which shows live what the scheduler does. The crate `httparse` parses the requests.
 //!
 //! `--port N` is the port of the machine (80). With `--connections N` the program ends after N connections.
 
@@ -16,6 +16,8 @@ use kernel::net::{NetError, Shutdown, TcpStream};
 use kernel::platform::Limit;
 use kernel::prelude::*;
 use programs::ServerOptions;
+
+mod sched;
 
 kernel::main!(main);
 
@@ -55,6 +57,10 @@ struct Asked {
 enum Page {
     Index,
     Scheduler,
+    /// The events that [`Page::Scheduler`] shows.
+    Events,
+    /// Gives the scheduler something to do.
+    Work,
     None,
 }
 
@@ -102,6 +108,10 @@ fn converse(stream: &TcpStream) -> Result<(), NetError> {
                 Err(error) => return Err(error),
             }
         };
+        if asked.page == Page::Events {
+            REQUESTS.fetch_add(1, Ordering::Relaxed);
+            return sched::stream(stream);
+        }
         if !asked.keeps {
             return answer_last(stream, asked);
         }
@@ -142,6 +152,8 @@ fn parse(head: &[u8]) -> Option<Asked> {
     let (status, page) = match (request.method.unwrap_or_default(), path) {
         ("GET" | "HEAD", "/") => (Code::Ok, Page::Index),
         ("GET" | "HEAD", "/sched") => (Code::Ok, Page::Scheduler),
+        ("GET", "/sched/events") => (Code::Ok, Page::Events),
+        ("POST", "/sched/work") => (Code::Ok, Page::Work),
         ("GET" | "HEAD", _) => (Code::NotFound, Page::None),
         _ => (Code::MethodNotAllowed, Page::None),
     };
@@ -149,11 +161,15 @@ fn parse(head: &[u8]) -> Option<Asked> {
 }
 
 fn answer(stream: &TcpStream, asked: Asked) -> Result<(), NetError> {
-    let requests = REQUESTS.fetch_add(1, Ordering::Relaxed) + 1;
+    REQUESTS.fetch_add(1, Ordering::Relaxed);
     let (kind, body) = match asked.page {
         Page::Index => ("text/html", INDEX.to_owned()),
-        Page::Scheduler => ("text/plain", scheduler(requests)),
-        Page::None => ("text/plain", format!("{}\n", asked.status.text())),
+        Page::Scheduler => ("text/html", sched::PAGE.to_owned()),
+        Page::Work => {
+            sched::work();
+            ("text/plain", "Gs compute and sleep for five seconds\n".to_owned())
+        }
+        Page::Events | Page::None => ("text/plain", format!("{}\n", asked.status.text())),
     };
     let mut text = format!("HTTP/1.1 {}\r\nContent-Type: {kind}\r\n", asked.status.text());
     text += &format!("Content-Length: {}\r\n", body.len());
@@ -178,11 +194,4 @@ fn answer_last(stream: &TcpStream, asked: Asked) -> Result<(), NetError> {
     let until = now() + PATIENCE;
     while stream.read_until(&mut [0; 1024], until)? != 0 {}
     Ok(())
-}
-
-/// Returns numbers of the scheduler.
-fn scheduler(requests: u64) -> String {
-    let (cpus, procs, goroutines) = (num_cpu(), procs(), num_goroutine());
-    let connections = kernel::net::usage().connections;
-    format!("CPUs {cpus}\nPs {procs}\nGs {goroutines}\nconnections {connections}\nrequests {requests}\n")
 }
