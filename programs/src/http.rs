@@ -98,7 +98,7 @@ pub fn exchange(stream: &TcpStream, request: &str, buffer: &mut [u8]) -> Result<
             parsed = parse_head(&buffer[..filled])?;
         }
         match parsed {
-            Some(Head { bytes, length: Some(length), .. }) if filled >= bytes + length => break,
+            Some(Head { bytes, length: Some(length), .. }) if filled - bytes >= length => break,
             Some(Head { length: None, .. }) if count == 0 => break,
             _ if count == 0 => return Err("the answer ends too early".into()),
             None if filled == buffer.len() => return Err("the head of the answer is too large".into()),
