@@ -144,8 +144,8 @@ pub use entities::{goroutine, machine, processor, scheduler};
 pub use library::{cancel, chan, device_signals, park, scope, select, sleep, sync, time};
 #[cfg(feature = "extras")]
 pub use library::{coroutine, future};
-pub use lifecycle::closure::BODY_LIMIT;
 pub use lifecycle::join::{JoinError, JoinHandle, Panic};
+pub use lifecycle::storage::BODY_LIMIT;
 pub use lifecycle::{exit, join, spawn};
 pub use record::counters::Counts;
 pub use record::latency;

@@ -1,19 +1,4 @@
-//! The closure of a G and its result.
-//!
-//! ```text
-//!   in the G  ┌──────────────────────────────┐
-//!             │ closure, later the result    │ up to 64 bytes: `InlineBody`
-//!             └──────────────────────────────┘
-//!   stack top ┌──────────────────────────────┐
-//!             │ closure or result, if larger │
-//!             ├──────────────────────────────┤
-//!             │ frames of the running G …    │
-//! ```
-//!
-//! Because of this layout a spawn that reuses a slot allocates nothing, and a join handle needs no shared heap cell. If
-//! closure and result are small, neither the spawn nor the join touches the new G's stack. When the G begins to run, it
-//! may get the stack of a G that has ended, which is in the caches
-//! ([`exchange_stacks`](crate::refinements::exchange_stacks)).
+//! The closure of a G: how it is installed in a new G, runs, and leaves its result.
 
 use core::any;
 use core::marker::PhantomData;
@@ -24,50 +9,12 @@ use crate::context::{self, Start, Transfer, Word};
 use crate::engine::ready::ready_pinned;
 use crate::engine::switch::arrive;
 use crate::entities::goroutine::{BodyFunctions, Goroutine, StackSize};
-use crate::entities::inline_body::{ALIGN, ROOM};
+use crate::entities::inline_body::ALIGN;
 use crate::lifecycle::children::Children;
 use crate::lifecycle::finish::{StackUse, finish};
 use crate::lifecycle::join::{Finished, finished};
+use crate::lifecycle::storage::{Outcome, below, fits, put_result, storage, take_result};
 use crate::platform::{Pinned, Platform};
-
-/// The largest size of a closure or result of a G, in bytes. Put a larger closure or result into a `Box`.
-pub const BODY_LIMIT: usize = 4096;
-
-/// Whether a `B` is stored in the G, and not on its stack.
-const fn fits<B>() -> bool {
-    size_of::<B>() <= ROOM && align_of::<B>() <= ALIGN
-}
-
-/// The address of a closure or a result of type `B`, for a G whose stack ends at `top`. The closure is moved out before
-/// the result is stored, so the two may overlap.
-#[inline(always)]
-fn storage<Plat: Platform, B>(goroutine: &Goroutine<Plat>, top: impl FnOnce() -> usize) -> *mut B {
-    if fits::<B>() {
-        goroutine.body.room().cast()
-    } else {
-        core::ptr::with_exposed_provenance_mut(storage_on_stack::<B>(top()))
-    }
-}
-
-/// The address of the storage for a `B` on the stack that ends at `top`.
-#[inline(always)]
-fn storage_on_stack<B>(top: usize) -> usize {
-    const {
-        assert!(size_of::<B>() <= BODY_LIMIT, "closure or result of a G too large: put what is in it into a Box");
-        assert!(align_of::<B>() <= BODY_LIMIT, "closure or result of a G has too large an alignment");
-    }
-    (top - size_of::<B>().next_multiple_of(ALIGN)) & !(align_of::<B>() - 1)
-}
-
-/// The address at which the frames of the G begin. This is below the storage of a `B` if that storage is on the stack,
-/// otherwise it is `top`.
-#[inline(always)]
-fn below<B>(top: usize) -> usize {
-    if fits::<B>() { top } else { storage_on_stack::<B>(top) }
-}
-
-/// The result of a closure, or the reason why there is none.
-type Outcome<T> = Result<T, JoinError>;
 
 /// The scope that a new G belongs to: a reference to the children of the scope, or [`NoScope`] if the G is not a child
 /// of a scope. Functions take the type of the scope as a type parameter, so that the code for a G without a scope does
@@ -258,17 +205,6 @@ fn fail<Plat: Platform, T: Send, S: OptionalScope<Plat>>(
     }
 }
 
-/// Stores the result of a G whose closure has been moved out. The caller is that G, or acts for it.
-#[inline(always)]
-pub(crate) fn put_result<Plat: Platform, T: Send>(goroutine: &Goroutine<Plat>, result: Result<T, JoinError>) {
-    let address = storage::<Plat, Outcome<T>>(goroutine, || goroutine.stack_top());
-    #[expect(unsafe_code, reason = "stores the result where the closure was")]
-    // SAFETY: `install` made room for the result, and the closure has been moved out.
-    unsafe {
-        address.write(result);
-    }
-}
-
 /// Stores an error as the result of the calling G, whose closure will not return. Readies a waiting joiner, and removes
 /// the G from its scope, if there is one.
 pub(crate) fn fail_with<Plat: Platform>(pinned: &Pinned<Plat>, me: &'static Goroutine<Plat>, error: JoinError) {
@@ -283,16 +219,4 @@ pub(crate) fn result_start<Plat: Platform>(goroutine: &Goroutine<Plat>) -> Optio
     let functions = goroutine.body_functions.load(Ordering::Relaxed)?;
     let top = goroutine.stack_top();
     (top != 0).then(|| (functions.result_start)(top))
-}
-
-/// Moves the result out of its storage. The caller owns the result, has seen in the completion word that the result is
-/// stored, and calls this only once.
-pub(crate) fn take_result<T: Send, Plat: Platform>(goroutine: &Goroutine<Plat>) -> Result<T, JoinError> {
-    let address = storage::<Plat, Outcome<T>>(goroutine, || goroutine.stack_top());
-    #[expect(unsafe_code, reason = "moves the result out of its storage")]
-    // SAFETY: only a handle of type `T`, or the G itself in `Body::run`, calls this function. Before the call, the
-    // completion word has shown that the result is in place and belongs to the caller.
-    unsafe {
-        address.read()
-    }
 }

@@ -26,8 +26,8 @@ use crate::engine::park::park_with;
 use crate::entities::current::CurrentGoroutine;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::wait_reason::WaitFor;
-use crate::lifecycle::closure;
 use crate::lifecycle::free_slots::recycle;
+use crate::lifecycle::storage::take_result;
 use crate::platform::{Pinned, Platform};
 
 /// The G has not finished, its handle exists, and no G waits in `join`.
@@ -85,7 +85,7 @@ impl<T: Send, Plat: Platform> JoinHandle<T, Plat> {
     pub(crate) fn discard(self) -> Option<Result<T, JoinError>> {
         let mut result = None;
         if !self.detach_running() {
-            result = Some(closure::take_result(self.goroutine));
+            result = Some(take_result(self.goroutine));
             release_slot(&Pinned::of_scheduler(), self.goroutine);
         }
         core::mem::forget(self);
@@ -105,7 +105,7 @@ impl<T: Send, Plat: Platform> JoinHandle<T, Plat> {
             }
         }
         let _release = Release(goroutine);
-        drop(closure::take_result::<T, Plat>(goroutine));
+        drop(take_result::<T, Plat>(goroutine));
     }
 
     /// Detaches the G if it has no result yet; returns whether this succeeded.
@@ -131,7 +131,7 @@ impl<T: Send, Plat: Platform> JoinHandle<T, Plat> {
         before_wait::<Plat>();
         let pinned = if has_result(self.goroutine) { Pinned::of_scheduler() } else { self.wait() };
         // The result is there, and only the handle, which this function owns, may take it.
-        let result = closure::take_result(self.goroutine);
+        let result = take_result(self.goroutine);
         release_slot(&pinned, self.goroutine);
         core::mem::forget(self);
         result

@@ -13,3 +13,4 @@ pub mod spawn;
 #[cfg(feature = "refinements")]
 mod start_background;
 pub(crate) mod start_scheduler;
+pub(crate) mod storage;

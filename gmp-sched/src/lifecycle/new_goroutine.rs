@@ -14,11 +14,12 @@ use crate::lifecycle::children::Children;
 use crate::lifecycle::closure::{self, NoScope, StackEnd};
 use crate::lifecycle::free_slots;
 use crate::lifecycle::join::{ATTACHED, JoinHandle};
+use crate::lifecycle::storage::BODY_LIMIT;
 use crate::platform::{Pinned, Platform};
 
 /// The size in bytes of the smallest stack that a G may have: room for the largest closure or result, and for the
 /// scheduler.
-pub(crate) const SMALLEST_STACK: usize = 4 * closure::BODY_LIMIT;
+pub(crate) const SMALLEST_STACK: usize = 4 * BODY_LIMIT;
 
 /// Turns a slot that the caller owns into a runnable G and puts it into `runnext`. Traces name the function `N` (see
 /// [`closure::install`]). Go: `newproc`.

@@ -16,8 +16,8 @@ use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::{ParkedStatus, Status};
 use crate::library::coroutine::{Shared, hand_over};
-use crate::lifecycle::closure::put_result;
 use crate::lifecycle::join::{Finished, JoinHandle, finished, has_result};
+use crate::lifecycle::storage::put_result;
 use crate::platform::Pinned;
 
 /// A yielded value. Both sides access its memory.

@@ -12,9 +12,9 @@ use crate::engine::steal::share;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
-use crate::lifecycle::closure::{put_result, take_result};
 use crate::lifecycle::finish::release;
 use crate::lifecycle::join::{Finished, JoinHandle, finished, has_result, release_slot, switches_to_joiner, wait_for};
+use crate::lifecycle::storage::{put_result, take_result};
 use crate::platform::Pinned;
 
 /// Checked memory that represents the stack of the G that finishes and the stack of the G that waits for it.
