@@ -10,7 +10,7 @@ use smoltcp::socket::tcp::State as TcpState;
 
 use crate::connections::{Connection, Key, Owner, Protocol, Waits};
 use crate::error::NetError;
-use crate::state::{BACKLOG, CLOSING, Listener, Place, State};
+use crate::state::{BACKLOG, CLOSING, HALF_OPEN, Listener, Place, State, std_duration};
 
 /// The ports that are chosen for connections, and for listeners without a fixed port.
 const FIRST_FREE_PORT: u16 = 49_152;
@@ -40,6 +40,27 @@ impl<Plat: Platform> State<Plat> {
     /// Whether there is a listener with this port.
     fn is_listened(&self, port: u16) -> bool {
         self.listeners.iter().any(|place| place.listener.as_ref().is_some_and(|listener| listener.port == port))
+    }
+
+    /// Makes a connection for the listener of this port. Returns `None` if there is no listener.
+    ///
+    /// # Errors
+    /// If the listener has no room, or there is no memory.
+    pub(crate) fn half_open(&mut self, key: Key) -> Result<Option<usize>, OutOfResources> {
+        let of_port = |place: &Place<Plat>| place.listener.as_ref().is_some_and(|it| it.port == key.port);
+        let Some(index) = self.listeners.iter().position(of_port) else { return Ok(None) };
+        let Some(listener) = &mut self.listeners[index].listener else { return Ok(None) };
+        if listener.half_open.len() + listener.ready.len() >= BACKLOG {
+            return Err(OutOfResources);
+        }
+        let added = self.connections.add(key, Owner::HalfOpen(index))?;
+        // There is room for the whole backlog.
+        listener.half_open.push(added);
+        let socket = self.connections.get(added).ok_or(OutOfResources)?.socket();
+        socket.set_timeout(std_duration(HALF_OPEN));
+        // The socket is new, and the port is not zero.
+        let _ = socket.listen(key.port);
+        Ok(Some(added))
     }
 
     /// Takes the next connection that waits for `accept`. It belongs to the caller from now on.

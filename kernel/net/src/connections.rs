@@ -10,13 +10,24 @@ use gmp_sched::sync::Condvar;
 use gmp_sched::time::Instant;
 use hashbrown::HashMap;
 use smoltcp::iface::{SocketHandle, SocketSet, SocketStorage};
-use smoltcp::socket::tcp::{Socket, SocketBuffer};
+use smoltcp::socket::tcp::{RecvError, Socket, State};
 use smoltcp::socket::udp;
 
+use crate::buffers::{Buffers, MakeRoom};
 use crate::deadlines::Deadlines;
+use crate::error::NetError;
+use crate::packet::Segment;
 
-/// The buffers of a connection, for data that was received and for data to send.
-const BUFFER_BYTES: usize = 16 * 1024;
+/// How many connections keep memory for data that they do not have: those that were used last. The memory of the others
+/// is freed. A test keeps none.
+const WARM: usize = if cfg!(test) { 0 } else { 64 };
+
+/// From this number of connections on, the memory that was taken away from them is freed. So it is freed for several at
+/// once.
+const COOLING: usize = if cfg!(test) { 1 } else { 16 };
+
+/// The size of the buffer for the datagrams that a UDP socket has received, and of that for those to send.
+const DATAGRAM_BYTES: usize = 16 * 1024;
 
 /// How many datagrams each of the two buffers of a UDP socket holds at most.
 const DATAGRAMS: usize = 16;
@@ -66,6 +77,8 @@ pub(crate) struct Connection {
     /// The socket is alone in its set: see the documentation of the crate.
     pub(crate) sockets: SocketSet<'static>,
     handle: SocketHandle,
+    /// The buffers of a TCP socket.
+    pub(crate) buffers: Option<Buffers>,
     /// The only peer of a UDP socket, if the program has chosen one.
     pub(crate) peer: Option<SocketAddrV4>,
     /// When the connection is given up if it belongs to no stream, and nothing arrives. When the datagrams of a UDP
@@ -78,21 +91,26 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    fn new(key: Key, owner: Owner) -> Result<Self, OutOfResources> {
+    /// Takes `buffers` for a TCP socket. An error leaves them where they are. No other connection uses them.
+    fn new(key: Key, owner: Owner, buffers: &mut Option<Buffers>) -> Result<Self, OutOfResources> {
         let mut storage = Vec::new();
         // The set does not allocate memory when the socket is added.
         storage.try_reserve_exact(1).map_err(|_| OutOfResources)?;
         storage.push(SocketStorage::EMPTY);
         let mut sockets = SocketSet::new(storage);
-        let handle = match key.protocol {
-            Protocol::Tcp => sockets.add(Socket::new(SocketBuffer::new(buffer()?), SocketBuffer::new(buffer()?))),
-            Protocol::Udp => sockets.add(udp::Socket::new(datagrams()?, datagrams()?)),
+        let mut buffers = if key.protocol == Protocol::Tcp { buffers.take() } else { None };
+        let handle = match &mut buffers {
+            #[expect(unsafe_code, reason = "the socket and its buffers have one owner, which is this connection")]
+            // SAFETY: `Connections` gets the buffers back only after it has dropped the socket of the last connection.
+            Some(buffers) => sockets.add(unsafe { buffers.make_socket() }),
+            None => sockets.add(udp::Socket::new(datagrams()?, datagrams()?)),
         };
         Ok(Self {
             key,
             owner,
             sockets,
             handle,
+            buffers,
             peer: None,
             end: Instant::NEVER,
             is_unresolved: false,
@@ -105,24 +123,57 @@ impl Connection {
         self.sockets.get_mut(self.handle)
     }
 
+    /// Passes bytes to a TCP socket, which sends them. Returns how many of them it has taken.
+    ///
+    /// # Errors
+    /// [`NetError::ConnectionReset`] if the socket does not send any more, or if there is no memory.
+    pub(crate) fn send(&mut self, data: &[u8]) -> Result<usize, NetError> {
+        let queued = self.socket().send_queue();
+        let Some(buffers) = &mut self.buffers else { return Err(NetError::Other) };
+        buffers.prepare_to_send(queued, data.len())?;
+        let sent = self.socket().send_slice(data).map_err(|_| NetError::ConnectionReset)?;
+        if let Some(buffers) = &mut self.buffers {
+            buffers.put(sent);
+        }
+        Ok(sent)
+    }
+
+    /// Takes bytes that a TCP socket has received. Returns their number.
+    ///
+    /// # Errors
+    /// At the end of the peer's data, or of the connection.
+    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, RecvError> {
+        let taken = self.socket().recv_slice(buffer)?;
+        if let Some(buffers) = &mut self.buffers {
+            buffers.take(taken);
+        }
+        Ok(taken)
+    }
+
+    /// Notes the sequence numbers of the peer if its segment has begun the connection. The socket has got the segment.
+    pub(crate) fn begin(&mut self, segment: Segment) {
+        if segment.is_syn
+            && matches!(self.socket().state(), State::SynReceived | State::Established)
+            && let Some(buffers) = self.buffers.as_mut().filter(|buffers| !buffers.has_begun())
+        {
+            buffers.begin(segment.sequence);
+        }
+    }
+
     /// Returns the socket of an owner that is [`Owner::Datagrams`].
     pub(crate) fn datagrams(&mut self) -> &mut udp::Socket<'static> {
         self.sockets.get_mut(self.handle)
     }
 }
 
-fn buffer() -> Result<Vec<u8>, OutOfResources> {
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(BUFFER_BYTES).map_err(|_| OutOfResources)?;
-    bytes.resize(BUFFER_BYTES, 0);
-    Ok(bytes)
-}
-
 fn datagrams() -> Result<udp::PacketBuffer<'static>, OutOfResources> {
     let mut places = Vec::new();
     places.try_reserve_exact(DATAGRAMS).map_err(|_| OutOfResources)?;
     places.resize(DATAGRAMS, udp::PacketMetadata::EMPTY);
-    Ok(udp::PacketBuffer::new(places, buffer()?))
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(DATAGRAM_BYTES).map_err(|_| OutOfResources)?;
+    bytes.resize(DATAGRAM_BYTES, 0);
+    Ok(udp::PacketBuffer::new(places, bytes))
 }
 
 /// The wait queues of a connection, which are used with the lock of the stack. Never freed, only used again.
@@ -144,8 +195,26 @@ impl<Plat: Platform> Waits<Plat> {
 struct Slot<Plat: Platform> {
     waits: &'static Waits<Plat>,
     connection: Option<Connection>,
+    /// The buffers of an earlier connection.
+    buffers: Option<Buffers>,
+    /// Whether the index is in `warm`, and in `cooling`.
+    is_warm: bool,
+    is_cooling: bool,
     /// Whether the index is in `unresolved`.
     is_listed: bool,
+}
+
+impl<Plat: Platform> Slot<Plat> {
+    /// Returns the buffers, and how many bytes their socket has to send if there is one.
+    fn buffers(&mut self) -> Option<(&mut Buffers, Option<usize>)> {
+        match &mut self.connection {
+            Some(connection) if connection.buffers.is_some() => {
+                let queued = connection.socket().send_queue();
+                connection.buffers.as_mut().map(|buffers| (buffers, Some(queued)))
+            }
+            _ => self.buffers.as_mut().map(|buffers| (buffers, None)),
+        }
+    }
 }
 
 /// The connections, each with an index and wait queues. The table keeps the memory of its largest size.
@@ -157,13 +226,19 @@ pub(crate) struct Connections<Plat: Platform> {
     deadlines: Deadlines,
     /// The connections that wait for the MAC address of a neighbour.
     unresolved: VecDeque<usize>,
+    make_room: MakeRoom,
+    /// The connections whose buffers have memory for data that they do not have, and those whose buffers have lost that
+    /// memory, which cannot be freed yet. Both in the order in which this was found.
+    warm: VecDeque<usize>,
+    cooling: VecDeque<usize>,
 }
 
 impl<Plat: Platform> Connections<Plat> {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64, make_room: MakeRoom) -> Self {
         let by_key = HashMap::with_hasher(FixedState::with_seed(seed));
-        let (slots, free, unresolved) = (Vec::new(), Vec::new(), VecDeque::new());
-        Self { slots, free, by_key, deadlines: Deadlines::new(), unresolved }
+        let (slots, free, deadlines) = (Vec::new(), Vec::new(), Deadlines::new());
+        let [unresolved, warm, cooling] = [const { VecDeque::new() }; 3];
+        Self { slots, free, by_key, deadlines, unresolved, make_room, warm, cooling }
     }
 
     /// Returns the number of connections.
@@ -178,22 +253,28 @@ impl<Plat: Platform> Connections<Plat> {
 
     /// Adds a connection, and returns its index. No connection has the key.
     pub(crate) fn add(&mut self, key: Key, owner: Owner) -> Result<usize, OutOfResources> {
-        let connection = Connection::new(key, owner)?;
         self.by_key.try_reserve(1).map_err(|_| OutOfResources)?;
         if self.free.is_empty() {
             self.slots.try_reserve(1).map_err(|_| OutOfResources)?;
             // Each slot may become free.
             self.free.try_reserve(self.slots.len() + 1).map_err(|_| OutOfResources)?;
-            // Each connection may wait for a neighbour.
-            let missing = self.slots.len() + 1 - self.unresolved.len();
-            self.unresolved.try_reserve(missing).map_err(|_| OutOfResources)?;
+            // Each connection may be in each of the queues.
+            for queue in [&mut self.unresolved, &mut self.warm, &mut self.cooling] {
+                queue.try_reserve(self.slots.len() + 1 - queue.len()).map_err(|_| OutOfResources)?;
+            }
             let waits = Waits::allocate()?;
             self.deadlines.add_index()?;
             self.free.push(self.slots.len());
-            self.slots.push(Slot { waits, connection: None, is_listed: false });
+            let (buffers, is_listed, is_warm, is_cooling) = (None, false, false, false);
+            self.slots.push(Slot { waits, connection: None, buffers, is_warm, is_cooling, is_listed });
         }
-        let Some(index) = self.free.pop() else { return Err(OutOfResources) };
-        self.slots[index].connection = Some(connection);
+        let Some(&index) = self.free.last() else { return Err(OutOfResources) };
+        let slot = &mut self.slots[index];
+        if key.protocol == Protocol::Tcp && slot.buffers.is_none() {
+            slot.buffers = Some(Buffers::new((self.make_room)()?));
+        }
+        slot.connection = Some(Connection::new(key, owner, &mut slot.buffers)?);
+        self.free.pop();
         self.by_key.insert(key, index);
         Ok(index)
     }
@@ -210,9 +291,13 @@ impl<Plat: Platform> Connections<Plat> {
     /// Removes a connection.
     pub(crate) fn remove(&mut self, index: usize) {
         self.forget_key(index);
-        if self.slots[index].connection.take().is_some() {
+        let slot = &mut self.slots[index];
+        if let Some(Connection { sockets, buffers, .. }) = slot.connection.take() {
+            drop(sockets);
+            slot.buffers = buffers.or(slot.buffers.take());
             self.deadlines.set(index, Instant::NEVER);
             self.free.push(index);
+            self.note_memory(index);
         }
     }
 
@@ -237,6 +322,38 @@ impl<Plat: Platform> Connections<Plat> {
         if is_unresolved && !slot.is_listed {
             slot.is_listed = true;
             self.unresolved.push_back(index);
+        }
+        self.note_memory(index);
+    }
+
+    /// Notes whether the buffers of a connection have memory that they do not need, and frees that of a connection that
+    /// was not used for longer.
+    fn note_memory(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        if slot.is_warm || slot.buffers().is_none_or(|(buffers, queued)| buffers.spare(queued) == 0) {
+            return;
+        }
+        slot.is_warm = true;
+        self.warm.push_back(index);
+        if self.warm.len() > WARM
+            && let Some(index) = self.warm.pop_front()
+        {
+            let slot = &mut self.slots[index];
+            slot.is_warm = false;
+            let is_cold = slot.buffers().is_none_or(|(buffers, queued)| !buffers.withdraw(queued));
+            if !is_cold && !slot.is_cooling {
+                slot.is_cooling = true;
+                self.cooling.push_back(index);
+            }
+        }
+        if self.cooling.len() < COOLING {
+            return;
+        }
+        while let Some(&index) = self.cooling.front()
+            && self.slots[index].buffers().is_none_or(|(buffers, _)| buffers.reclaim())
+        {
+            self.cooling.pop_front();
+            self.slots[index].is_cooling = false;
         }
     }
 

@@ -21,6 +21,7 @@
 //! | `deadlines` | which connection needs attention first |
 //! | `calls` | what programs do with the state: listeners, new connections, and the end of both |
 //! | `connections` | the table of connections; each has a set of sockets with one socket |
+//! | `buffers` | which pages of a connection's buffers have memory |
 //! | `packet` | one frame at a time, as a device of smoltcp |
 //! | `stream`, `listener`, `udp` | what programs use |
 //! | `address`, `error` | addresses and errors, for programs on the host, too |
@@ -43,6 +44,7 @@
 extern crate alloc;
 
 mod address;
+mod buffers;
 mod calls;
 mod connections;
 mod deadlines;
@@ -60,6 +62,7 @@ mod tests;
 mod udp;
 
 pub use address::{ToSocketAddr, lookup_host, split_host};
+pub use buffers::{MakeRoom, PAGE_BYTES, ROOM_PAGES, Room};
 pub use error::NetError;
 pub use link::{FRAME_BYTES, Link};
 pub use listener::{Incoming, TcpListener};

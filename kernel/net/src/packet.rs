@@ -93,13 +93,25 @@ impl TxToken for Room<'_> {
 /// For whom a frame is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Class {
-    /// For a connection. The second field is whether the segment begins a connection.
-    Connection(Key, bool),
+    /// For a connection.
+    Connection(Key, Segment),
     /// For a UDP socket.
     Datagram(Key),
     /// About the addresses of neighbours.
     Neighbour,
     Other,
+}
+
+/// What matters of a segment before its connection gets it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Segment {
+    /// Whether the segment synchronizes sequence numbers.
+    pub(crate) is_syn: bool,
+    /// Whether the segment asks for a new connection.
+    pub(crate) begins: bool,
+    pub(crate) sequence: u32,
+    /// The number of bytes of data.
+    pub(crate) bytes: usize,
 }
 
 /// Reads the addresses and ports of a frame. smoltcp checks the rest of the frame later.
@@ -128,5 +140,7 @@ fn segment(packet: &[u8]) -> Option<Class> {
     let segment = TcpPacket::new_checked(packet.payload()).ok()?;
     let (peer, peer_port, port) = (packet.src_addr(), segment.src_port(), segment.dst_port());
     let key = Key { protocol: Protocol::Tcp, peer, peer_port, port };
-    Some(Class::Connection(key, segment.syn() && !segment.ack() && !segment.rst()))
+    let is_syn = segment.syn() && !segment.rst();
+    let (sequence, bytes) = (segment.seq_number().0.cast_unsigned(), segment.payload().len());
+    Some(Class::Connection(key, Segment { is_syn, begins: is_syn && !segment.ack(), sequence, bytes }))
 }

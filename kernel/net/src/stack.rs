@@ -12,6 +12,7 @@ use gmp_sched::platform::{OutOfResources, Platform};
 use gmp_sched::sync::{LimitedCondvar as _, LimitedMutex as _, Mutex, MutexGuard};
 use gmp_sched::time;
 
+use crate::buffers::MakeRoom;
 use crate::error::NetError;
 use crate::link::Link;
 use crate::state::State;
@@ -84,13 +85,17 @@ impl<Plat: Platform> fmt::Debug for Stack<Plat> {
 }
 
 impl<Plat: Platform> Stack<Plat> {
-    /// Makes a stack. A G must call [`serve`](Self::serve).
+    /// Makes a stack. `make_room` makes the buffers of connections. A G must call [`serve`](Self::serve).
     ///
     /// # Errors
     ///
     /// There is no memory.
-    pub fn new(link: Box<dyn Link>, configuration: &Configuration) -> Result<Self, OutOfResources> {
-        let state = State::new(link, configuration, time::now::<Plat>())?;
+    pub fn new(
+        link: Box<dyn Link>,
+        make_room: MakeRoom,
+        configuration: &Configuration,
+    ) -> Result<Self, OutOfResources> {
+        let state = State::new(link, make_room, configuration, time::now::<Plat>())?;
         Ok(Self { state: Mutex::new(state), wake: Signal::new() })
     }
 

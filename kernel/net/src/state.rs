@@ -12,7 +12,8 @@ use smoltcp::iface::{Config, Interface, PollResult, SocketSet};
 use smoltcp::socket::tcp::State as TcpState;
 use smoltcp::wire::{EthernetAddress, Ipv4Cidr};
 
-use crate::connections::{Connection, Connections, Key, Owner, Waits};
+use crate::buffers::MakeRoom;
+use crate::connections::{Connection, Connections, Owner, Waits};
 use crate::error::NetError;
 use crate::link::{FRAME_BYTES, Link};
 use crate::packet::{Class, Packet, Wire, classify};
@@ -24,7 +25,7 @@ pub(crate) const BACKLOG: usize = 128;
 /// How long a neighbour may take to name its MAC address, for datagrams.
 const NO_NEIGHBOUR: Duration = Duration::from_secs(3);
 /// How long a peer may take to confirm a connection.
-const HALF_OPEN: Duration = Duration::from_secs(10);
+pub(crate) const HALF_OPEN: Duration = Duration::from_secs(10);
 /// How long a peer may leave data without an answer.
 const SILENCE: Duration = Duration::from_secs(120);
 /// How long a peer may be silent after the program has dropped its stream, or before it answers a `connect`.
@@ -86,13 +87,14 @@ pub(crate) fn send(
     due.max(now)
 }
 
-fn std_duration(time: Duration) -> Option<smoltcp::time::Duration> {
+pub(crate) fn std_duration(time: Duration) -> Option<smoltcp::time::Duration> {
     Some(smoltcp::time::Duration::from_micros(time.as_micros() as u64))
 }
 
 impl<Plat: Platform> State<Plat> {
     pub(crate) fn new(
         link: Box<dyn Link>,
+        make_room: MakeRoom,
         configuration: &Configuration,
         now: Instant,
     ) -> Result<Self, OutOfResources> {
@@ -103,7 +105,7 @@ impl<Plat: Platform> State<Plat> {
         let mut state = Self {
             interface,
             wire,
-            connections: Connections::new(configuration.seed.rotate_left(32)),
+            connections: Connections::new(configuration.seed.rotate_left(32), make_room),
             listeners: Vec::new(),
             services: Services::new(configuration, now)?,
             udp_sockets: 0,
@@ -155,8 +157,8 @@ impl<Plat: Platform> State<Plat> {
     fn pass_on(&mut self, bytes: usize, now: Instant) {
         let class = classify(&self.received[..bytes]);
         let connection = match class {
-            Class::Connection(key, begins) => match self.connections.find(key) {
-                None if begins => match self.half_open(key) {
+            Class::Connection(key, segment) => match self.connections.find(key) {
+                None if segment.begins => match self.half_open(key) {
                     Ok(connection) => connection,
                     // The peer tries again.
                     Err(OutOfResources) => return,
@@ -171,6 +173,12 @@ impl<Plat: Platform> State<Plat> {
                 if connection.owner == Owner::Closing {
                     connection.end = now + CLOSING;
                 }
+                // The peer sends it again.
+                if let (Some(buffers), Class::Connection(_, segment)) = (&mut connection.buffers, class)
+                    && buffers.prepare_to_receive(segment).is_err()
+                {
+                    return;
+                }
                 &mut connection.sockets
             }
             None => &mut self.services.sockets,
@@ -178,6 +186,12 @@ impl<Plat: Platform> State<Plat> {
         let mut packet = Packet { wire: &mut self.wire, received: Some(&self.received[..bytes]) };
         self.interface.poll_ingress_single(micros(now), &mut packet, sockets);
         match (connection, class) {
+            (Some(index), Class::Connection(_, segment)) => {
+                if let Some(connection) = self.connections.get(index) {
+                    connection.begin(segment);
+                }
+                self.settle(index, now);
+            }
             (Some(index), _) => self.settle(index, now),
             (None, Class::Neighbour) => {
                 for _ in 0..self.connections.unresolved() {
@@ -189,27 +203,6 @@ impl<Plat: Platform> State<Plat> {
             (None, Class::Other | Class::Datagram(_)) => self.settle_services(now),
             (None, Class::Connection(..)) => {}
         }
-    }
-
-    /// Makes a connection for the listener of this port. Returns `None` if there is no listener.
-    ///
-    /// # Errors
-    /// If the listener has no room, or there is no memory.
-    fn half_open(&mut self, key: Key) -> Result<Option<usize>, OutOfResources> {
-        let of_port = |place: &Place<Plat>| place.listener.as_ref().is_some_and(|it| it.port == key.port);
-        let Some(index) = self.listeners.iter().position(of_port) else { return Ok(None) };
-        let Some(listener) = &mut self.listeners[index].listener else { return Ok(None) };
-        if listener.half_open.len() + listener.ready.len() >= BACKLOG {
-            return Err(OutOfResources);
-        }
-        let added = self.connections.add(key, Owner::HalfOpen(index))?;
-        // There is room for the whole backlog.
-        listener.half_open.push(added);
-        let socket = self.connections.get(added).ok_or(OutOfResources)?.socket();
-        socket.set_timeout(std_duration(HALF_OPEN));
-        // The socket is new, and the port is not zero.
-        let _ = socket.listen(key.port);
-        Ok(Some(added))
     }
 
     /// Sends what a connection has to send, and does what the state of its socket requires. Called after each change

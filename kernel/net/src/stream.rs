@@ -8,7 +8,7 @@ use embedded_io::{ErrorType, Read, Write};
 use gmp_sched::cancel::Limit;
 use gmp_sched::platform::Platform;
 use gmp_sched::time;
-use smoltcp::socket::tcp::{RecvError, Socket, State as TcpState};
+use smoltcp::socket::tcp::{RecvError, State as TcpState};
 
 use crate::address::ToSocketAddr;
 use crate::connections::{Connection, Waits};
@@ -160,7 +160,7 @@ impl<Plat: Platform> TcpStream<Plat> {
     /// If the caller is not a G, or must not block.
     #[track_caller]
     pub fn read_until<'l>(&self, buffer: &mut [u8], limit: impl Into<Limit<'l, Plat>>) -> Result<usize, NetError> {
-        self.receive(buffer.is_empty(), limit.into(), |socket| socket.recv_slice(buffer))
+        self.receive(buffer.is_empty(), limit.into(), |connection| connection.receive(buffer))
     }
 
     /// Like [`read`](Self::read), but leaves the bytes to the next read.
@@ -174,7 +174,7 @@ impl<Plat: Platform> TcpStream<Plat> {
     /// If the caller is not a G, or must not block.
     #[track_caller]
     pub fn peek(&self, buffer: &mut [u8]) -> Result<usize, NetError> {
-        self.receive(buffer.is_empty(), Limit::NONE, |socket| socket.peek_slice(buffer))
+        self.receive(buffer.is_empty(), Limit::NONE, |connection| connection.socket().peek_slice(buffer))
     }
 
     #[track_caller]
@@ -182,7 +182,7 @@ impl<Plat: Platform> TcpStream<Plat> {
         &self,
         is_empty: bool,
         limit: Limit<'_, Plat>,
-        mut take: impl FnMut(&mut Socket<'static>) -> Result<usize, RecvError>,
+        mut take: impl FnMut(&mut Connection) -> Result<usize, RecvError>,
     ) -> Result<usize, NetError> {
         let index = self.index;
         self.stack.wait(limit, &self.waits.readable, |state| {
@@ -190,7 +190,7 @@ impl<Plat: Platform> TcpStream<Plat> {
             if is_empty || connection.is_shut[0] {
                 return Some(Ok(0));
             }
-            let result = match take(connection.socket()) {
+            let result = match take(connection) {
                 Ok(0) => return None,
                 Ok(count) => Ok(count),
                 Err(RecvError::Finished) => Ok(0),
@@ -207,7 +207,7 @@ impl<Plat: Platform> TcpStream<Plat> {
     /// # Errors
     ///
     /// [`NetError::BrokenPipe`] after a shutdown, and [`NetError::ConnectionReset`] if the connection has ended. Bytes
-    /// that were written before may be lost then.
+    /// that were written before may be lost then. [`NetError::OutOfResources`] if there is no memory for the bytes.
     ///
     /// # Panics
     ///
@@ -232,14 +232,14 @@ impl<Plat: Platform> TcpStream<Plat> {
         self.stack.wait(limit.into(), &self.waits.writable, |state| {
             let connection = state.connection(index)?;
             let is_shut = connection.is_shut[1];
-            match connection.socket().send_slice(data) {
+            match connection.send(data) {
                 Ok(0) if !data.is_empty() => None,
                 Ok(count) => {
                     state.settle(index, time::now::<Plat>());
                     Some(Ok(count))
                 }
-                Err(_) if is_shut => Some(Err(NetError::BrokenPipe)),
-                Err(_) => Some(Err(NetError::ConnectionReset)),
+                Err(NetError::ConnectionReset) if is_shut => Some(Err(NetError::BrokenPipe)),
+                Err(error) => Some(Err(error)),
             }
         })
     }

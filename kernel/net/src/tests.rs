@@ -2,6 +2,10 @@
 
 extern crate std;
 
+#[expect(unsafe_code, reason = "maps memory")]
+#[path = "../tests/shared/guarded.rs"]
+mod guarded;
+
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -18,6 +22,7 @@ use smoltcp::wire::{
     EthernetProtocol, EthernetRepr, IpProtocol, Ipv4Packet, Ipv4Repr, UdpPacket, UdpRepr,
 };
 
+use crate::buffers::{PAGE_BYTES, ROOM_PAGES, Room};
 use crate::error::NetError;
 use crate::link::{FRAME_BYTES, Link};
 use crate::stack::Configuration;
@@ -88,7 +93,7 @@ impl Bench {
         let dns = address.map(|_| SERVER);
         let configuration = Configuration { address: address.map(|it| (it, 24)), gateway: None, dns, seed: 1 };
         let now = Instant::from_nanos(1_000_000_007);
-        let state = State::new(Box::new(Scripted(other.clone())), &configuration, now).unwrap();
+        let state = State::new(Box::new(Scripted(other.clone())), guarded::make, &configuration, now).unwrap();
         Self { state, other, now }
     }
 

@@ -1,5 +1,8 @@
 //! Gs of one computer that talk to each other over a loopback, on threads.
 
+#[path = "shared/guarded.rs"]
+mod guarded;
+
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +11,7 @@ use std::time::Duration;
 use gmp_sched::cancel::ContextError;
 use gmp_sched::cancel::Limit;
 use gmp_sched::native::{self, Native, go, now, sleep};
-use kernel_net::{Configuration, Loopback, MAX_DATAGRAM, NetError, Usage};
+use kernel_net::{Configuration, Loopback, MAX_DATAGRAM, NetError, PAGE_BYTES, ROOM_PAGES, Room, Usage};
 
 type Stack = kernel_net::Stack<Native>;
 type TcpListener = kernel_net::TcpListener<Native>;
@@ -18,7 +21,8 @@ type TcpStream = kernel_net::TcpStream<Native>;
 /// Makes a stack with a loopback, which a G serves.
 fn loopback(stack: &'static OnceLock<Stack>, announce: fn()) -> &'static Stack {
     let configuration = Configuration { address: Some((Ipv4Addr::LOCALHOST, 8)), gateway: None, dns: None, seed: 7 };
-    let made = stack.get_or_init(|| Stack::new(Box::new(Loopback::new(announce)), &configuration).expect("memory"));
+    let made = stack
+        .get_or_init(|| Stack::new(Box::new(Loopback::new(announce)), guarded::make, &configuration).expect("memory"));
     go(move || made.serve()).detach();
     made
 }

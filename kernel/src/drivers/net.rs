@@ -7,10 +7,11 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use gmp_sched::platform::OutOfResources;
-use kernel_net::{Configuration, Loopback, Network, Stack};
+use kernel_net::{Configuration, Loopback, Network, PAGE_BYTES, ROOM_PAGES, Room, Stack};
 use spin::Once;
 
 use crate::cpu::contexts;
@@ -19,6 +20,9 @@ use crate::cpu::sync::InterruptMutex;
 use crate::drivers::disk_error::SetupError;
 use crate::drivers::random::fill_random;
 use crate::drivers::virtio::net::{self, NetDevice};
+use crate::mm::PAGE_SIZE;
+use crate::mm::heap::leak;
+use crate::mm::sparse::Sparse;
 use crate::sched::platform::{Builder, Kernel, Limit, Mutex};
 
 pub use kernel_net::{MAX_DATAGRAM, NetError, Shutdown, ToSocketAddr, Usage};
@@ -43,6 +47,37 @@ static CONFIGURATION: Once<Configuration> = Once::new();
 /// The stack of the device, and that of the loopback.
 static NETWORK: Served = Served::new();
 static LOOPBACK: Served = Served::new();
+
+/// The memory for the buffers of a connection. The stack of the connection uses it under one lock.
+struct Buffers(Sparse);
+
+const _: () = assert!(PAGE_BYTES == PAGE_SIZE && ROOM_PAGES == u32::BITS);
+
+#[expect(unsafe_code, reason = "promises that pages are memory")]
+// SAFETY: a sparse range keeps its addresses, which nothing else has, and a page that was committed keeps its frame until
+// it is withdrawn. The rest of the kernel accesses neither.
+unsafe impl Room for Buffers {
+    fn start(&self) -> NonNull<u8> {
+        self.0.start()
+    }
+
+    fn commit(&mut self, page: u32) -> Result<(), OutOfResources> {
+        self.0.commit(page).map_err(|_| OutOfResources)
+    }
+
+    fn withdraw(&mut self, pages: u32) {
+        self.0.withdraw(pages);
+    }
+
+    fn reclaim(&mut self) -> bool {
+        self.0.reclaim()
+    }
+}
+
+fn make_room() -> Result<&'static mut dyn Room, OutOfResources> {
+    let room = Sparse::reserve().and_then(|range| leak(Buffers(range)));
+    room.map(|room| room as &mut dyn Room).map_err(|_| OutOfResources)
+}
 
 /// A stack that is made at its first use, and then served by a G.
 struct Served {
@@ -86,13 +121,13 @@ fn make_network(seed: u64) -> Result<Stack<Kernel>, NetError> {
     };
     let configuration = Configuration { seed, ..CONFIGURATION.get().copied().unwrap_or_default() };
     let device = device.lock().take().ok_or(NetError::Device)?;
-    Ok(Stack::new(Box::new(device), &configuration)?)
+    Ok(Stack::new(Box::new(device), make_room, &configuration)?)
 }
 
 /// Makes the stack of the loopback.
 fn make_loopback(seed: u64) -> Result<Stack<Kernel>, NetError> {
     let configuration = Configuration { address: Some((Ipv4Addr::LOCALHOST, 8)), gateway: None, dns: None, seed };
-    Ok(Stack::new(Box::new(Loopback::new(|| LOOPBACK.announce())), &configuration)?)
+    Ok(Stack::new(Box::new(Loopback::new(|| LOOPBACK.announce())), make_room, &configuration)?)
 }
 
 impl Served {

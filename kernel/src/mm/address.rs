@@ -8,6 +8,7 @@
 //! | `0xffff_8000_0000_0000` | all physical memory (`PHYSICAL_OFFSET`) | 2 MiB, not executable |
 //! | `0xffff_c000_0000_0000` | device registers (`paging`) | 4 KiB, uncached; also the pages of `emulated_tlb`, which are cached |
 //! | `0xffff_d000_0000_0000` | stacks with guard pages (`stack`) | 4 KiB; most get a frame when they are first touched |
+//! | `0xffff_d800_0000_0000` | the buffers of connections (`sparse`) | 4 KiB; they get frames when they are used |
 //! | `0xffff_e000_0000_0000` | the heap: 512 GiB for each level of page runs, and then the tables of these levels (`page_runs`) | 4 KiB |
 //! | `0xffff_f000_0000_0000` | what the rust-osdev bootloader has mapped: its stack, the boot information, the framebuffer, the command line (`boot::bootloader`) | 4 KiB |
 //! | `0xffff_ffff_8000_0000` | the kernel's image | 4 KiB; code and constants are read-only, only code is executable |
@@ -32,11 +33,13 @@ pub(super) const DEVICES: u64 = 0xffff_c000_0000_0000;
 pub(super) const STACKS: u64 = 0xffff_d000_0000_0000;
 /// The size of the window for stacks, in bytes.
 pub(super) const STACKS_BYTES: u64 = 9 * ENTRY_BYTES;
+/// The beginning of the window for ranges whose pages have frames only while they are used.
+pub(super) const SPARSE: u64 = 0xffff_d800_0000_0000;
 /// The beginning of the windows of the heap.
 pub(super) const HEAP: u64 = 0xffff_e000_0000_0000;
 /// The size of the windows of the heap: one for the page runs of each level, and one for the tables of all levels.
 pub(super) const HEAP_BYTES: u64 = (LEVELS as u64 + 1) * WINDOW_BYTES;
-/// The size of the window for devices, and of each window of the heap, in bytes.
+/// The size of the windows for devices and for sparse ranges, and of each window of the heap, in bytes.
 pub(super) const WINDOW_BYTES: u64 = ENTRY_BYTES;
 /// How many bytes one entry of the top-level page table maps.
 pub(super) const ENTRY_BYTES: u64 = 1 << 39;

@@ -17,6 +17,7 @@ pub(crate) mod paging;
 mod pressure;
 pub(crate) mod refusal;
 pub(crate) mod shared_lock;
+pub(crate) mod sparse;
 pub(crate) mod stack;
 mod statistics;
 pub(crate) mod tlb;

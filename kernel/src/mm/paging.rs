@@ -2,7 +2,8 @@
 //!
 //! After the setup, page table entries are changed atomically, without a lock. So the page fault handlers of several
 //! CPUs may add pages at the same time, and [`translate`] may be called at any moment. Tables are never freed, and
-//! access rights never change. Pages are removed only from stacks and page runs that are not in use. After that, the
+//! access rights never change. Pages are removed only from stacks and page runs that are not in use, and from sparse
+//! ranges. After that, the
 //! other CPUs must flush their translations of these pages: see `super::tlb`.
 
 use core::ptr::NonNull;
@@ -17,7 +18,7 @@ use x86_64::structures::paging::{
 };
 
 use super::address::{
-    DEVICES, ENTRY_BYTES, HEAP, HEAP_BYTES, PAGE_SIZE, PHYSICAL_MAP_BYTES, PHYSICAL_OFFSET, PhysAddr, STACKS,
+    DEVICES, ENTRY_BYTES, HEAP, HEAP_BYTES, PAGE_SIZE, PHYSICAL_MAP_BYTES, PHYSICAL_OFFSET, PhysAddr, SPARSE, STACKS,
     STACKS_BYTES, VirtAddr, WINDOW_BYTES, physical_to_virtual,
 };
 use super::error::OutOfMemory;
@@ -93,7 +94,7 @@ fn keep_boot_mappings(top: &mut PageTable) {
     }
     let stacks = (STACKS..STACKS + STACKS_BYTES).step_by(ENTRY_BYTES as usize);
     let heap = (HEAP..HEAP + HEAP_BYTES).step_by(ENTRY_BYTES as usize);
-    for window in [DEVICES].into_iter().chain(stacks).chain(heap) {
+    for window in [DEVICES, SPARSE].into_iter().chain(stacks).chain(heap) {
         let table = frame::allocate().expect("no memory for page tables");
         let pointer = physical_to_virtual(table.start_address()).as_mut_ptr::<PageTable>();
         // SAFETY: the frame was just allocated, so nothing else uses it, and all frames below 4 GiB are mapped.
@@ -164,6 +165,25 @@ pub(super) fn map_frames(start: VirtAddr, first: PhysFrame, count: usize) -> usi
 /// Removes the mapping of a page of the heap or of a stack. Returns the frame that was mapped there, if any.
 pub(super) fn unmap(address: VirtAddr) -> Option<PhysFrame> {
     frame_of(find_entry(address)?.swap(0, Ordering::Relaxed))
+}
+
+/// Makes a page of a sparse range inaccessible. Its entry keeps the frame.
+pub(super) fn hide(address: VirtAddr) {
+    if let Some(entry) = find_entry(address) {
+        entry.fetch_and(!PageTableFlags::PRESENT.bits(), Ordering::Relaxed);
+    }
+}
+
+/// Makes a page accessible again that was [hidden](hide), with the same frame.
+pub(super) fn show(address: VirtAddr) {
+    if let Some(entry) = find_entry(address) {
+        entry.fetch_or(PageTableFlags::PRESENT.bits(), Ordering::Relaxed);
+    }
+}
+
+/// Removes the entry of a page that was [hidden](hide). Returns the frame.
+pub(super) fn take_hidden(address: VirtAddr) -> Option<PhysFrame> {
+    frame_of(find_entry(address)?.swap(0, Ordering::Relaxed) | PageTableFlags::PRESENT.bits())
 }
 
 /// Maps a new frame at the page of `address`. If another CPU has mapped a frame there meanwhile, frees the new frame.

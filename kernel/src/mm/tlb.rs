@@ -5,9 +5,10 @@
 //! TLBs. Instead it begins a new [epoch](gmp_sched::kthread::epoch), and every CPU flushes its TLB at its next
 //! interrupt, or when its halt ends. A busy CPU takes an interrupt at least once a slice.
 //!
-//! Pages are removed only from stacks and page runs that are not in use, so no CPU accesses their addresses until they
+//! Most pages are removed from stacks and page runs that are not in use, so no CPU accesses their addresses until they
 //! are allocated again. So the *frames* can be reused at once, which matters when memory is short. Only the *addresses*
 //! must not be reused before every CPU has flushed: see [`stack`](super::stack) and [`page_runs`](super::page_runs).
+//! The pages of [`sparse`](super::sparse) ranges keep their frames until then.
 
 use gmp_sched::kthread::epoch::{CpuEpoch, Epochs};
 use x86_64::instructions::tlb;

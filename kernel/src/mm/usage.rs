@@ -3,8 +3,8 @@
 /// The use of memory at one moment. All values are in bytes, except the two numbers of stacks.
 ///
 /// The parts are counted one after the other while all CPUs continue, so they may not add up exactly. The rest of the
-/// memory contains page tables, the tables of the frame allocator, buffers of devices, and each CPU's reserve of
-/// frames.
+/// memory contains page tables, the tables of the frame allocator, buffers of devices and of connections, and each
+/// CPU's reserve of frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
     /// The usable memory that the kernel has taken over.

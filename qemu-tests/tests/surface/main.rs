@@ -105,9 +105,15 @@ const END: &str = "<!-- end: uses of unsafe -->";
 fn unsafe_table() -> String {
     let mut table =
         String::from("| crate | module | blocks | functions | `impl` and `trait` |\n|---|---|---|---|---|\n");
-    let heap = Crate::read(&in_project("kernel/heap/src/lib.rs"), Half::Machine);
-    for (name, halves) in [("gmp-sched", &[&*SCHEDULER][..]), ("kernel", &[&KERNEL, &HOST]), ("kernel-heap", &[&heap])]
-    {
+    let [heap, net] =
+        ["heap", "net"].map(|name| Crate::read(&in_project(&format!("kernel/{name}/src/lib.rs")), Half::Machine));
+    let crates = [
+        ("gmp-sched", &[&*SCHEDULER][..]),
+        ("kernel", &[&KERNEL, &HOST]),
+        ("kernel-heap", &[&heap]),
+        ("kernel-net", &[&net]),
+    ];
+    for (name, halves) in crates {
         let mut rows: BTreeMap<String, Unsafe> = BTreeMap::new();
         for (module, count) in halves.iter().flat_map(|half| &half.unsafe_code) {
             let folder = module.split("::").take(2).collect::<Vec<_>>().join("::");

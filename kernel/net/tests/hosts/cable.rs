@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use gmp_sched::native::{Native, go};
 use kernel_net::{Configuration, FRAME_BYTES, Link};
 
+use crate::guarded;
+
 pub(crate) type Stack = kernel_net::Stack<Native>;
 
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -120,7 +122,7 @@ pub(crate) fn pair(faults: Faults, seed: u64, is_broken: &Arc<AtomicBool>) -> [&
     let stack = |number: usize, address| {
         let configuration =
             Configuration { address: Some((address, 24)), gateway: None, dns: None, seed: seed + number as u64 };
-        let stack = Stack::new(Box::new(end(number)), &configuration).expect("memory");
+        let stack = Stack::new(Box::new(end(number)), guarded::make, &configuration).expect("memory");
         let stack: &'static Stack = Box::leak(Box::new(stack));
         let _ = ways[1 - number].to.set(stack);
         go(move || stack.serve()).detach();

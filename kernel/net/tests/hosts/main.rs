@@ -1,6 +1,8 @@
 //! Computers that talk to each other, on threads.
 
 mod cable;
+#[path = "../shared/guarded.rs"]
+mod guarded;
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -8,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use gmp_sched::cancel::{ContextError, Limit};
 use gmp_sched::native::{self, Context, Native, go, now, scope, sleep};
-use kernel_net::{NetError, Shutdown, Usage};
+use kernel_net::{NetError, PAGE_BYTES, ROOM_PAGES, Room, Shutdown, Usage};
 
 use crate::cable::{CLIENT, Faults, SERVER, Stack, pair};
 

@@ -64,16 +64,10 @@ pub(crate) fn echoes() {
                 }
             }
         }
+        // The new connections still owe each other confirmations.
+        sleep(Duration::from_millis(100));
         measure(&format!("net_echo_{count}"), ROUNDS, || {
-            let (sent, mut received) = ([7; 64], [0; 64]);
-            for _ in 0..ROUNDS {
-                near.write_all(&sent).expect("the other end reads");
-                let mut rest = &mut received[..];
-                while !rest.is_empty() {
-                    let count = near.read(rest).expect("the other end answers");
-                    rest = &mut rest[count..];
-                }
-            }
+            (0..ROUNDS).for_each(|_| round_trip(&near).expect("the other end answers"));
         });
     }
     if let (Some(before), Some(after)) = (before, memory_in_use()) {
@@ -81,11 +75,24 @@ pub(crate) fn echoes() {
     }
 }
 
-/// Makes a connection to a G that echoes.
+/// Makes a connection to a G that echoes, and uses it once. So the G waits, and the buffers were in use.
 fn serve(listener: &TcpListener) -> Result<TcpStream, NetError> {
     let [near, far] = connect(listener)?;
     go(move || echo(&far)).detach();
+    round_trip(&near)?;
     Ok(near)
+}
+
+/// Sends 64 bytes, and waits until they have returned.
+fn round_trip(stream: &TcpStream) -> Result<(), NetError> {
+    let (sent, mut received) = ([7; 64], [0; 64]);
+    stream.write_all(&sent)?;
+    let mut rest = &mut received[..];
+    while !rest.is_empty() {
+        let count = stream.read(rest)?;
+        rest = &mut rest[count..];
+    }
+    Ok(())
 }
 
 /// Measures the time from a write at one end of a connection until the G that reads at the other end runs. In between,
