@@ -171,6 +171,11 @@ impl Buffers {
         Ok(())
     }
 
+    #[cfg(test)]
+    pub(crate) fn present(&self) -> u32 {
+        self.present
+    }
+
     /// Returns the pages that have memory and no data. The socket has `queued` bytes to send. `None` stands for no
     /// socket.
     pub(crate) fn spare(&self, queued: Option<usize>) -> u32 {

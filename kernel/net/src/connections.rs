@@ -373,4 +373,10 @@ impl<Plat: Platform> Connections<Plat> {
         self.slots[index].is_listed = false;
         Some(index)
     }
+
+    /// Returns how many pages of buffers have memory.
+    #[cfg(test)]
+    pub(crate) fn pages_with_memory(&mut self) -> u32 {
+        self.slots.iter_mut().filter_map(|slot| slot.buffers()).map(|(buffers, _)| buffers.present().count_ones()).sum()
+    }
 }

@@ -49,10 +49,14 @@ mod calls;
 mod connections;
 mod deadlines;
 mod error;
+#[cfg(test)]
+mod fuzz;
 mod link;
 mod listener;
 mod loopback;
 mod packet;
+#[cfg(test)]
+mod peers;
 mod services;
 mod stack;
 mod state;

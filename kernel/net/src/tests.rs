@@ -30,14 +30,14 @@ use crate::state::State;
 
 const OWN: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 1]);
 const OTHER: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 2]);
-const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+pub(crate) const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
 /// What the other end of a link sees and does.
 #[derive(Default)]
-struct Other {
+pub(crate) struct Other {
     sent: Vec<Vec<u8>>,
-    arrived: VecDeque<Vec<u8>>,
+    pub(crate) arrived: VecDeque<Vec<u8>>,
     /// For how many frames the device has room.
     room: usize,
 }
@@ -81,14 +81,14 @@ impl Link for Scripted {
 }
 
 /// A stack whose link the test plays, and the time.
-struct Bench {
-    state: State<Native>,
-    other: Arc<Mutex<Other>>,
-    now: Instant,
+pub(crate) struct Bench {
+    pub(crate) state: State<Native>,
+    pub(crate) other: Arc<Mutex<Other>>,
+    pub(crate) now: Instant,
 }
 
 impl Bench {
-    fn new(address: Option<Ipv4Addr>, room: usize) -> Self {
+    pub(crate) fn new(address: Option<Ipv4Addr>, room: usize) -> Self {
         let other = Arc::new(Mutex::new(Other { room, ..Other::default() }));
         let dns = address.map(|_| SERVER);
         let configuration = Configuration { address: address.map(|it| (it, 24)), gateway: None, dns, seed: 1 };
@@ -98,7 +98,7 @@ impl Bench {
     }
 
     /// Does what the G that serves the link does, and returns the frames that were sent, and when it has to do it again.
-    fn serve(&mut self) -> (Vec<Vec<u8>>, Instant) {
+    pub(crate) fn serve(&mut self) -> (Vec<Vec<u8>>, Instant) {
         while self.state.receive(8, self.now) | self.state.run_timers(8, self.now) {}
         let until = self.state.sleep();
         let sent = core::mem::take(&mut self.other.lock().unwrap().sent);
@@ -117,7 +117,7 @@ fn dhcp(frame: &[u8]) -> Option<(DhcpMessageType, u32)> {
 }
 
 /// Returns a frame with a message of the server.
-fn from_server(message_type: DhcpMessageType, transaction_id: u32, lease: u32) -> Vec<u8> {
+pub(crate) fn from_server(message_type: DhcpMessageType, transaction_id: u32, lease: u32) -> Vec<u8> {
     let repr = DhcpRepr {
         message_type,
         transaction_id,
@@ -147,7 +147,7 @@ fn from_server(message_type: DhcpMessageType, transaction_id: u32, lease: u32) -
 }
 
 /// Returns a frame with a datagram of the server.
-fn datagram(src_port: u16, dst_port: u16, message: &[u8]) -> Vec<u8> {
+pub(crate) fn datagram(src_port: u16, dst_port: u16, message: &[u8]) -> Vec<u8> {
     let udp = UdpRepr { src_port, dst_port };
     let ip = Ipv4Repr {
         src_addr: SERVER,
@@ -223,7 +223,7 @@ fn server_that_falls_silent_after_its_offer_is_looked_for_anew_at_once() {
 }
 
 /// Returns the frame that names the MAC address of a neighbour.
-fn arp_answer(neighbour: Ipv4Addr) -> Vec<u8> {
+pub(crate) fn arp_answer(neighbour: Ipv4Addr) -> Vec<u8> {
     let repr = ArpRepr::EthernetIpv4 {
         operation: ArpOperation::Reply,
         source_hardware_addr: OTHER,

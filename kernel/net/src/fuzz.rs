@@ -1,0 +1,285 @@
+//! Frames that a peer should not send: random ones, mutated ones, and answers with wrong numbers, between calls of a
+//! program. No frame may panic, and afterwards nothing is left.
+
+extern crate std;
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::Ipv4Addr;
+use core::time::Duration;
+
+use smoltcp::wire::{EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, TcpPacket, TcpSeqNumber, UdpPacket};
+
+use crate::stack::Usage;
+use crate::state::BACKLOG;
+use crate::tests::{ADDRESS, Bench, SERVER, datagram, from_server};
+
+/// The ports of the fuzzed computer, and others.
+const PORTS: [u16; 5] = [7, 8, 9, 53, 68];
+/// How many connections the program has at most.
+const CONNECTIONS: usize = 50;
+
+struct Fuzzer {
+    bench: Bench,
+    random: fastrand::Rng,
+    /// Frames that the computer has sent.
+    seen: Vec<Vec<u8>>,
+    listener: usize,
+    socket: usize,
+    streams: Vec<usize>,
+    /// How many connections of peers the program has accepted, and how many bytes it has read and written.
+    done: [usize; 3],
+}
+
+impl Fuzzer {
+    fn new(seed: u64, address: Option<Ipv4Addr>) -> Self {
+        let mut bench = Bench::new(address, usize::MAX);
+        let (listener, ..) = bench.state.listen(7).unwrap();
+        let (socket, _) = bench.state.bind_datagrams(9).unwrap();
+        let random = fastrand::Rng::with_seed(seed);
+        Self { bench, random, seen: Vec::new(), listener, socket, streams: Vec::new(), done: [0; 3] }
+    }
+
+    fn step(&mut self) {
+        match self.random.u8(..8) {
+            0 => self.act(),
+            _ => {
+                let mut frame = self.frame();
+                if self.random.u8(..3) == 0 {
+                    self.mutate(&mut frame);
+                }
+                frame.truncate(crate::FRAME_BYTES);
+                self.bench.other.lock().unwrap().arrived.push_back(frame);
+            }
+        }
+        let (sent, _) = self.bench.serve();
+        self.see(sent);
+        let most = 2 * BACKLOG + 4 * CONNECTIONS;
+        assert!(self.bench.state.usage().connections < most, "{:?}", self.bench.state.usage());
+    }
+
+    /// Remembers some of the frames.
+    fn see(&mut self, sent: Vec<Vec<u8>>) {
+        for frame in sent {
+            if self.seen.len() == 64 {
+                self.seen.swap_remove(self.random.usize(..64));
+            }
+            self.seen.push(frame);
+        }
+    }
+
+    /// Does something that a program does, or lets time pass.
+    fn act(&mut self) {
+        let (state, now) = (&mut self.bench.state, self.bench.now);
+        let stream = self.random.choice(&self.streams).copied();
+        match (self.random.u8(..10), stream) {
+            (0, _) => {
+                let accepted = state.accept(self.listener);
+                self.done[0] += usize::from(accepted.is_some());
+                self.streams.extend(accepted);
+            }
+            (1, _) if self.streams.len() < CONNECTIONS => {
+                self.streams.extend(state.connect(SERVER, PORTS[self.random.usize(..5)], now));
+            }
+            (2, Some(stream)) => {
+                self.streams.retain(|&other| other != stream);
+                state.release(stream, now);
+            }
+            (3 | 4, Some(stream)) => {
+                let data = vec![1; self.random.usize(..100_000)];
+                self.done[2] += state.connection(stream).unwrap().send(&data).unwrap_or(0);
+                state.settle(stream, now);
+            }
+            (5 | 6, Some(stream)) => {
+                let mut buffer = vec![0; self.random.usize(1..70_000)];
+                self.done[1] += state.connection(stream).unwrap().receive(&mut buffer).unwrap_or(0);
+                state.settle(stream, now);
+            }
+            (7, _) => {
+                while state.connection(self.socket).unwrap().datagrams().recv().is_ok() {}
+                state.settle(self.socket, now);
+            }
+            (8, _) => {
+                if let Ok(query) = state.ask("host.example", now) {
+                    state.cancel(query);
+                }
+            }
+            _ => self.bench.now += Duration::from_millis(1 << self.random.u32(..12)),
+        }
+    }
+
+    fn frame(&mut self) -> Vec<u8> {
+        match self.random.u8(..12) {
+            0 => {
+                let mut frame = vec![0; self.random.usize(..200)];
+                self.random.fill(&mut frame);
+                frame
+            }
+            1 => datagram(self.random.u16(1..), PORTS[self.random.usize(2..5)], &vec![5; self.random.usize(..1_400)]),
+            2 => {
+                use smoltcp::wire::DhcpMessageType::{Ack, Nak, Offer};
+                let message = [Offer, Ack, Nak][self.random.usize(..3)];
+                from_server(message, self.random.u32(..), self.random.u32(..100))
+            }
+            3 => crate::tests::arp_answer([SERVER, ADDRESS][self.random.usize(..2)]),
+            4 | 5 => self.new_connection(),
+            _ => self.answer().unwrap_or_default(),
+        }
+    }
+
+    /// Returns a segment that asks for a connection.
+    fn new_connection(&mut self) -> Vec<u8> {
+        let mut frame = datagram(0, 0, &[0; 16]);
+        let (src_port, sequence) = (self.random.u16(1..300), self.random.i32(..));
+        fill_segment(&mut frame, |segment| {
+            segment.set_src_port(src_port);
+            segment.set_dst_port(7);
+            segment.set_seq_number(TcpSeqNumber(sequence));
+            segment.set_header_len(20);
+            segment.clear_flags();
+            segment.set_syn(true);
+            segment.set_window_len(50_000);
+        });
+        frame
+    }
+
+    /// Returns an answer to a segment that the computer has sent, mostly with numbers that it accepts.
+    fn answer(&mut self) -> Option<Vec<u8>> {
+        let seen = self.random.choice(&self.seen)?.clone();
+        let ip = Ipv4Packet::new_checked(EthernetFrame::new_checked(&seen[..]).ok()?.into_inner().get(14..)?).ok()?;
+        if ip.next_header() != IpProtocol::Tcp {
+            return self.repeat(seen.clone());
+        }
+        let segment = TcpPacket::new_checked(ip.payload()).ok()?;
+        let control = usize::from(segment.syn()) + usize::from(segment.fin());
+        let acknowledged = segment.seq_number() + segment.payload().len() + control;
+        let mut random = self.random.fork();
+        let data = match random.u8(..3) {
+            0 => 0,
+            1 => random.usize(..20),
+            _ => random.usize(..1_400),
+        };
+        let mut frame = datagram(0, 0, &vec![6; 12 + data]);
+        let (src_port, dst_port, sequence) = (segment.dst_port(), segment.src_port(), segment.ack_number());
+        let is_syn = segment.syn() && !segment.ack();
+        fill_segment(&mut frame, |to| {
+            to.set_src_port(src_port);
+            to.set_dst_port(dst_port);
+            let offset = match random.u8(..6) {
+                0 => random.i32(-70_000..70_000),
+                1 => random.i32(-3_000..3_000),
+                2 => random.i32(..),
+                _ => 0,
+            };
+            to.set_seq_number(TcpSeqNumber(sequence.0.wrapping_add(offset)));
+            let offset = if random.u8(..6) == 0 { random.i32(-70_000..70_000) } else { 0 };
+            to.set_ack_number(TcpSeqNumber(acknowledged.0.wrapping_add(offset)));
+            to.set_header_len(20);
+            to.clear_flags();
+            to.set_ack(random.u8(..20) != 0);
+            to.set_syn(is_syn || random.u8(..30) == 0);
+            to.set_fin(random.u8(..20) == 0);
+            to.set_rst(random.u8(..100) == 0);
+            to.set_window_len([0, 100, u16::MAX][random.usize(..3)]);
+        });
+        Some(frame)
+    }
+
+    /// Returns a frame that the computer has sent as if it came from its neighbour.
+    fn repeat(&mut self, mut frame: Vec<u8>) -> Option<Vec<u8>> {
+        let mut ethernet = EthernetFrame::new_checked(&mut frame[..]).ok()?;
+        let (from, to) = (ethernet.src_addr(), ethernet.dst_addr());
+        ethernet.set_src_addr(to);
+        ethernet.set_dst_addr(from);
+        Some(frame)
+    }
+
+    /// Changes some bytes, and mostly makes the checksums right again.
+    fn mutate(&mut self, frame: &mut Vec<u8>) {
+        for _ in 0..self.random.usize(..4) {
+            if !frame.is_empty() {
+                let at = self.random.usize(..frame.len()).min(self.random.usize(..frame.len()));
+                frame[at] = self.random.u8(..);
+            }
+        }
+        match self.random.u8(..8) {
+            0 => frame.truncate(self.random.usize(..=frame.len())),
+            1 => frame.resize(frame.len() + self.random.usize(..100), 0),
+            _ => {}
+        }
+        if self.random.u8(..8) != 0 {
+            restore_checksums(frame);
+        }
+    }
+
+    /// Ends everything that the program has. Then nothing may be left. Returns what the program has done.
+    fn end(mut self) -> [usize; 3] {
+        let (state, now) = (&mut self.bench.state, self.bench.now);
+        self.streams.drain(..).for_each(|stream| state.release(stream, now));
+        state.unlisten(self.listener, now);
+        state.remove_datagrams(self.socket);
+        for _ in 0..200 {
+            self.bench.now += Duration::from_secs(1);
+            self.bench.serve();
+        }
+        assert_eq!(self.bench.state.usage(), Usage::default());
+        assert_eq!(self.bench.state.connections.pages_with_memory(), 0);
+        self.done
+    }
+}
+
+/// Makes a frame with a datagram one with a segment.
+pub(crate) fn fill_segment(frame: &mut [u8], fill: impl FnOnce(&mut TcpPacket<&mut [u8]>)) {
+    let mut ip = Ipv4Packet::new_unchecked(&mut frame[14..]);
+    ip.set_next_header(IpProtocol::Tcp);
+    ip.fill_checksum();
+    let mut segment = TcpPacket::new_unchecked(ip.payload_mut());
+    fill(&mut segment);
+    segment.set_urgent_at(0);
+    segment.fill_checksum(&SERVER.into(), &ADDRESS.into());
+}
+
+fn restore_checksums(frame: &mut [u8]) {
+    if frame.len() < 34 || EthernetFrame::new_unchecked(&*frame).ethertype() != EthernetProtocol::Ipv4 {
+        return;
+    }
+    let mut ip = Ipv4Packet::new_unchecked(&mut frame[14..]);
+    if ip.check_len().is_err() {
+        return;
+    }
+    ip.fill_checksum();
+    let (from, to, protocol) = (ip.src_addr().into(), ip.dst_addr().into(), ip.next_header());
+    match protocol {
+        IpProtocol::Tcp if TcpPacket::new_checked(&*ip.payload_mut()).is_ok() => {
+            TcpPacket::new_unchecked(ip.payload_mut()).fill_checksum(&from, &to);
+        }
+        IpProtocol::Udp if UdpPacket::new_checked(&*ip.payload_mut()).is_ok() => {
+            UdpPacket::new_unchecked(ip.payload_mut()).fill_checksum(&from, &to);
+        }
+        _ => {}
+    }
+}
+
+/// Passes about as many frames to computers with an address, and with DHCP.
+fn fuzz(seed: u64, frames: usize) {
+    let mut done = [0; 3];
+    for round in 0..frames.div_ceil(10_000) as u64 {
+        let address = (round % 4 != 3).then_some(ADDRESS);
+        let mut fuzzer = Fuzzer::new(seed << 32 | round, address);
+        (0..10_000).for_each(|_| fuzzer.step());
+        done.iter_mut().zip(fuzzer.end()).for_each(|(sum, more)| *sum += more);
+    }
+    // The peers are not too wrong to be believed.
+    assert!(done.iter().zip([100, frames, frames]).all(|(&done, least)| done >= least), "{done:?}");
+}
+
+#[test]
+fn no_frame_panics_and_nothing_is_left() {
+    fuzz(0, 100_000);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn ten_million_frames() {
+    fuzz(std::env::var("GMP_FUZZ_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0), 10_000_000);
+}

@@ -1,0 +1,245 @@
+//! Tests with peers that do not behave: they flood, reset and vanish.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use smoltcp::socket::tcp::State as TcpState;
+use smoltcp::wire::{EthernetFrame, IpProtocol, Ipv4Packet, TcpPacket, TcpSeqNumber};
+
+use crate::fuzz::fill_segment;
+use crate::stack::Usage;
+use crate::tests::{ADDRESS, Bench, SERVER, arp_answer, datagram};
+
+const SYN: u8 = 1;
+const FIN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 8;
+/// The sequence number of a peer's first segment. It overflows soon.
+const FIRST: u32 = u32::MAX - 3;
+
+/// A peer of the computer.
+struct Peer {
+    port: u16,
+    /// The next byte that it sends, and the next one that it expects.
+    next: u32,
+    expected: u32,
+    /// The port of the computer.
+    to: u16,
+}
+
+impl Peer {
+    fn new(port: u16, to: u16) -> Self {
+        Self { port, next: FIRST, expected: 0, to }
+    }
+
+    /// Sends a segment, and returns the flags of the answers.
+    fn send(&mut self, bench: &mut Bench, flags: u8, data: &[u8]) -> Vec<u8> {
+        let mut frame = datagram(0, 0, &[&[0; 12], data].concat());
+        fill_segment(&mut frame, |segment| {
+            segment.set_src_port(self.port);
+            segment.set_dst_port(self.to);
+            segment.set_seq_number(TcpSeqNumber(self.next.cast_signed()));
+            segment.set_ack_number(TcpSeqNumber(self.expected.cast_signed()));
+            segment.set_header_len(20);
+            segment.clear_flags();
+            segment.set_syn(flags & SYN != 0);
+            segment.set_fin(flags & FIN != 0);
+            segment.set_rst(flags & RST != 0);
+            segment.set_ack(flags & ACK != 0);
+            segment.set_window_len(60_000);
+        });
+        self.next = self.next.wrapping_add(data.len() as u32 + u32::from(flags & (SYN | FIN) != 0));
+        bench.other.lock().unwrap().arrived.push_back(frame);
+        self.receive(bench)
+    }
+
+    /// Takes what the computer has sent, and returns the flags of the segments for this peer.
+    fn receive(&mut self, bench: &mut Bench) -> Vec<u8> {
+        let (sent, _) = bench.serve();
+        let mut all = Vec::new();
+        for frame in sent {
+            let Ok(ip) = Ipv4Packet::new_checked(&frame[14..]) else { continue };
+            if ip.next_header() != IpProtocol::Tcp || EthernetFrame::new_checked(&frame[..]).is_err() {
+                continue;
+            }
+            let segment = TcpPacket::new_checked(ip.payload()).unwrap();
+            if segment.dst_port() == self.port {
+                let controls = u32::from(segment.syn()) + u32::from(segment.fin());
+                let length = segment.payload().len() as u32 + controls;
+                self.expected = segment.seq_number().0.cast_unsigned().wrapping_add(length);
+                self.to = segment.src_port();
+                let flags = [(segment.syn(), SYN), (segment.fin(), FIN), (segment.rst(), RST), (segment.ack(), ACK)];
+                all.push(flags.into_iter().map(|(is_set, flag)| if is_set { flag } else { 0 }).sum());
+            }
+        }
+        all
+    }
+
+    /// Connects to the computer.
+    fn connect(&mut self, bench: &mut Bench) {
+        assert_eq!(self.send(bench, SYN, &[]), [SYN | ACK]);
+        assert_eq!(self.send(bench, ACK, &[]), []);
+    }
+}
+
+/// Returns a computer that knows its neighbour and listens on port 7, and the index of the listener.
+fn computer() -> (Bench, usize) {
+    let mut bench = Bench::new(Some(ADDRESS), usize::MAX);
+    let (listener, ..) = bench.state.listen(7).unwrap();
+    // Answers that were not asked for are not believed.
+    let stream = bench.state.connect(SERVER, 9, bench.now).unwrap();
+    bench.serve();
+    bench.other.lock().unwrap().arrived.push_back(arp_answer(SERVER));
+    let mut peer = Peer::new(9, 0);
+    assert_eq!(peer.receive(&mut bench), [SYN]);
+    peer.next = 0;
+    peer.send(&mut bench, RST | ACK, &[]);
+    bench.state.release(stream, bench.now);
+    assert_eq!(bench.state.usage(), Usage { listeners: 1, ..Usage::default() });
+    (bench, listener)
+}
+
+#[test]
+fn data_after_the_end_of_the_data_is_no_access_outside_of_the_memory() {
+    let (mut bench, listener) = computer();
+    let mut peer = Peer::new(100, 7);
+    peer.connect(&mut bench);
+    let stream = bench.state.accept(listener).unwrap();
+    // All bytes of the first page but the last one.
+    let data = vec![1; 1_365];
+    (0..3).for_each(|_| drop(peer.send(&mut bench, ACK, &data)));
+    let connection = bench.state.connection(stream).unwrap();
+    assert_eq!(connection.receive(&mut [0; 5_000]), Ok(4_095));
+    bench.state.settle(stream, bench.now);
+    peer.send(&mut bench, FIN | ACK, &[]);
+    peer.send(&mut bench, ACK, &data);
+    bench.state.release(stream, bench.now);
+}
+
+#[test]
+fn flood_of_connections_is_bounded_and_does_not_disturb_others() {
+    let (mut bench, listener) = computer();
+    let mut old = Peer::new(100, 7);
+    old.connect(&mut bench);
+    let stream = bench.state.accept(listener).unwrap();
+    for port in 1_000..60_000 {
+        Peer::new(port, 7).send(&mut bench, SYN, &[]);
+        let usage = bench.state.usage();
+        assert!(usage.half_open <= 128 && usage.connections <= 129, "{usage:?}");
+    }
+    assert_eq!(bench.state.connections.pages_with_memory(), 0);
+    old.send(&mut bench, ACK, b"still here");
+    assert_eq!(bench.state.connection(stream).unwrap().receive(&mut [0; 99]), Ok(10));
+    // No half-open connection lasts, and then there is room again.
+    bench.now += Duration::from_secs(11);
+    bench.serve();
+    assert_eq!(bench.state.usage().half_open, 0);
+    Peer::new(101, 7).connect(&mut bench);
+    assert!(bench.state.accept(listener).is_some());
+}
+
+/// Makes a connection in this state. Returns its peer and its index.
+fn in_state(bench: &mut Bench, listener: usize, state: TcpState) -> (Peer, usize) {
+    let mut peer = Peer::new(200, 7);
+    let now = bench.now;
+    if state == TcpState::SynSent {
+        let stream = bench.state.connect(SERVER, peer.port, now).unwrap();
+        assert_eq!(peer.receive(bench), [SYN]);
+        peer.next = 0;
+        return (peer, stream);
+    }
+    if state == TcpState::SynReceived {
+        assert_eq!(peer.send(bench, SYN, &[]), [SYN | ACK]);
+        let key = |key: &crate::connections::Key| key.peer_port == peer.port;
+        let index = bench
+            .state
+            .connections
+            .indices()
+            .find(|&index| bench.state.connections.get(index).is_some_and(|connection| key(&connection.key)));
+        return (peer, index.unwrap());
+    }
+    peer.connect(bench);
+    let stream = bench.state.accept(listener).unwrap();
+    if matches!(state, TcpState::CloseWait | TcpState::LastAck) {
+        peer.send(bench, FIN | ACK, &[]);
+    }
+    if !matches!(state, TcpState::Established | TcpState::CloseWait) {
+        bench.state.connection(stream).unwrap().socket().close();
+        bench.state.settle(stream, now);
+        let expected = peer.expected;
+        assert_eq!(peer.receive(bench), [FIN | ACK]);
+        match state {
+            TcpState::FinWait2 => drop(peer.send(bench, ACK, &[])),
+            TcpState::Closing => {
+                let after = core::mem::replace(&mut peer.expected, expected);
+                peer.send(bench, FIN | ACK, &[]);
+                peer.expected = after;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(bench.state.connection(stream).unwrap().socket().state(), state);
+    (peer, stream)
+}
+
+#[test]
+fn reset_ends_a_connection_in_every_state_but_only_with_the_right_number() {
+    use TcpState::{CloseWait, Closing, Established, FinWait1, FinWait2, LastAck, SynReceived, SynSent};
+    for state in [SynSent, SynReceived, Established, FinWait1, FinWait2, CloseWait, Closing, LastAck] {
+        for is_right in [false, true] {
+            let (mut bench, listener) = computer();
+            let (mut peer, stream) = in_state(&mut bench, listener, state);
+            let before = bench.state.connection(stream).unwrap().socket().state();
+            if !is_right {
+                // A peer that has not answered yet has no numbers. It must name that of the segment that it refuses.
+                let number = if state == SynSent { &mut peer.expected } else { &mut peer.next };
+                *number = number.wrapping_sub(100_000);
+            }
+            peer.send(&mut bench, RST | ACK, &[]);
+            let after = bench.state.connection(stream).map(|connection| connection.socket().state());
+            let ended = [None, Some(TcpState::Closed)];
+            assert!(
+                if is_right { ended.contains(&after) } else { after == Some(before) },
+                "{state} {is_right} {after:?}"
+            );
+            if state != SynReceived {
+                bench.state.release(stream, bench.now);
+            }
+            bench.state.unlisten(listener, bench.now);
+            for _ in 0..40 {
+                bench.now += Duration::from_secs(1);
+                bench.serve();
+            }
+            assert_eq!(bench.state.usage(), Usage::default(), "{state} {is_right}");
+        }
+    }
+}
+
+#[test]
+fn hundred_clients_that_vanish_are_given_up() {
+    let (mut bench, listener) = computer();
+    for port in 0..100 {
+        Peer::new(1_000 + port, 7).connect(&mut bench);
+        let stream = bench.state.accept(listener).unwrap();
+        bench.state.connection(stream).unwrap().send(&[1; 3_000]).unwrap();
+        bench.state.settle(stream, bench.now);
+        // Half of the programs have nothing more to say.
+        if port % 2 == 0 {
+            bench.state.release(stream, bench.now);
+        }
+    }
+    let began = bench.now;
+    while bench.state.usage().connections > 50 || bench.state.connections.pages_with_memory() != 0 {
+        bench.now += Duration::from_secs(1);
+        bench.serve();
+        assert!(bench.now < began + Duration::from_secs(200), "{:?}", bench.state.usage());
+        for index in bench.state.connections.indices() {
+            // The programs that wait learn that the connection has ended, and drop it.
+            let socket = bench.state.connections.get(index).map(|it| it.socket().state());
+            if socket == Some(TcpState::Closed) {
+                bench.state.release(index, bench.now);
+            }
+        }
+    }
+}
