@@ -1,6 +1,9 @@
 //! The web server `httpd` on the machine.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+
+use sha2::{Digest as _, Sha256};
 
 use super::Server;
 
@@ -69,4 +72,103 @@ fn scheduler_is_shown_live() {
     while numbers(&mut lines, "totals")[1] < before + 34 {}
     drop(lines);
     machine.end("httpd: 3 requests\n");
+}
+
+/// Returns the line with which the server answers a body with this content.
+fn hash(content: &[u8]) -> String {
+    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect::<String>() + "\n"
+}
+
+/// Returns a body in pieces of several lengths, with an extension that nobody knows, and a field after the last piece.
+fn in_pieces(content: &[u8]) -> Vec<u8> {
+    let (mut body, mut rest, mut length) = (Vec::new(), content, 1);
+    while !rest.is_empty() {
+        let (piece, after) = rest.split_at(length.min(rest.len()));
+        write!(body, "{:X};name=value\r\n", piece.len()).expect("written");
+        body.extend_from_slice(piece);
+        body.extend(b"\r\n");
+        (rest, length) = (after, length * 3 + 1);
+    }
+    body.extend(b"0\r\nTrailer: x\r\n\r\n");
+    body
+}
+
+#[test]
+fn bodies_arrive_whole() {
+    let machine = Server::start(&["--smp=2"], ("httpd", 80), 8);
+    let mut content = vec![0; 1 << 20];
+    fastrand::fill(&mut content);
+    let post = |fields: &str| format!("POST /sha256 HTTP/1.1\r\nHost: x\r\n{fields}\r\n");
+    // Three requests at once, of which the last one ends the connection.
+    let mut requests = post("Transfer-Encoding: chunked\r\n").into_bytes();
+    requests.extend(in_pieces(&content));
+    requests.extend(post(&format!("Content-Length: {}\r\n", content.len())).bytes());
+    requests.extend_from_slice(&content);
+    requests.extend(post("Content-Length: 0\r\nConnection: close\r\n").bytes());
+    let answer = converse(&machine, &requests);
+    let bodies: Vec<&str> = answer.split("HTTP/1.1 200 OK\r\n").skip(1).collect();
+    assert_eq!(bodies.len(), 3, "{answer}");
+    for (body, content) in bodies.into_iter().zip([&*content, &content, b""]) {
+        assert!(body.ends_with(&format!("\r\n\r\n{}", hash(content))), "{answer}");
+    }
+    // A client that waits for a word before it sends the body.
+    let mut stream = machine.connect();
+    let expecting = post("Expect: 100-continue\r\nContent-Length: 3\r\nConnection: close\r\n");
+    stream.write_all(expecting.as_bytes()).expect("the machine listens");
+    let mut word = [0; 25];
+    stream.read_exact(&mut word).expect("a word");
+    assert_eq!(&word, b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream.write_all(b"abc").expect("the machine listens");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("text until the end");
+    assert!(answer.ends_with(&hash(b"abc")), "{answer}");
+    for (request, status) in [
+        (post("Content-Length: 1073741825\r\n"), "413 Content Too Large"),
+        (post("Transfer-Encoding: chunked\r\n") + "40000001\r\n", "413 Content Too Large"),
+        (post("Transfer-Encoding: chunked\r\n") + "3\r\nabcd\r\n", "400 Bad Request"),
+        (post("Transfer-Encoding: chunked\r\nContent-Length: 3\r\n") + "abc", "400 Bad Request"),
+        // A body that does not come, and a head that does not end.
+        (post("Content-Length: 3\r\n"), "408 Request Timeout"),
+        ("GET / HTTP/1.1\r\nHost:".to_owned(), "408 Request Timeout"),
+    ] {
+        let mut stream = machine.connect();
+        stream.write_all(request.as_bytes()).expect("the machine listens");
+        let mut first = String::new();
+        BufReader::new(stream).read_line(&mut first).expect("an answer");
+        assert_eq!(first, format!("HTTP/1.1 {status}\r\n"), "{request}");
+    }
+    machine.end("httpd: 10 requests\n");
+}
+
+#[test]
+fn ranges_of_a_disk_are_served() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("disk");
+    let content: Vec<u8> = (0..100_001_u32).map(|number| (number % 251) as u8).collect();
+    fs::write(&file, &content).expect("written");
+    let disk = format!("--disk={}", file.display());
+    let machine = Server::start(&["--smp=2", &disk], ("httpd", 80), 1);
+    let mut stream = BufReader::new(machine.connect());
+    for (method, range, status, expected) in [
+        ("GET", "", "200 OK", &content[..]),
+        ("HEAD", "Range: bytes=1-2\r\n", "200 OK", b""),
+        ("GET", "Range: bytes=70000-99999\r\n", "206 Partial Content", &content[70_000..100_000]),
+        ("GET", "Range: bytes=100000-\r\n", "206 Partial Content", &content[100_000..]),
+        ("GET", "Range: bytes=-513\r\n", "206 Partial Content", &content[100_001 - 513..]),
+        ("GET", "Range: bytes=100001-\r\n", "416 Range Not Satisfiable", b"416 Range Not Satisfiable\n"),
+        ("POST", "", "405 Method Not Allowed", b"405 Method Not Allowed\n"),
+    ] {
+        write!(stream.get_mut(), "{method} /disk HTTP/1.1\r\nHost: x\r\n{range}\r\n").expect("the machine listens");
+        let mut lines = stream.by_ref().lines().map(|line| line.expect("text"));
+        let head: Vec<String> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+        assert_eq!(head[0], format!("HTTP/1.1 {status}"));
+        let length = head.iter().find_map(|line| line.strip_prefix("Content-Length: ")).expect("a length");
+        let mut body = vec![0; if method == "HEAD" { 0 } else { length.parse().expect("a number") }];
+        stream.read_exact(&mut body).expect("a body");
+        assert!(body == expected, "{range} {}", body.len());
+        let field = head.iter().find_map(|line| line.strip_prefix("Content-Range: bytes "));
+        assert_eq!(field.is_some(), status.starts_with("206") || status.starts_with("416"), "{head:?}");
+    }
+    drop(stream);
+    machine.end("httpd: 7 requests\n");
 }

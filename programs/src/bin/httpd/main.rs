@@ -1,34 +1,45 @@
 //! A small HTTP/1.1 server: `cargo run -- --port 8080:80 httpd`, and then open <http://127.0.0.1:8080/>.
 //!
 //! Each connection has a G. It keeps the connection for further requests, which may come before the answers to earlier
-//! ones (pipelining). A client that takes too long for a request is disconnected. There are two pages: `/`, and
-//! `/sched`, which shows live what the scheduler does. The crate `httparse` parses the requests.
+//! ones (pipelining). A client that takes too long for a request is disconnected. The crate `httparse` parses the requests.
+//!
+//! | path | |
+//! |---|---|
+//! | `/sched` | shows live what the scheduler does |
+//! | `/disk` | the content of the first disk (`--disk FILE`), or a range of it |
+//! | `/sha256` | the hash of the body of a `POST` |
 //!
 //! `--port N` is the port of the machine (80). With `--connections N` the program ends after N connections.
 
 #![no_std]
 #![cfg_attr(not(test), no_main)]
 
+use core::fmt::Write as _;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use httparse::{Request, Status};
+use kernel::disk::disks;
 use kernel::net::{NetError, Shutdown, TcpStream};
 use kernel::platform::Limit;
 use kernel::prelude::*;
 use programs::ServerOptions;
+use sha2::{Digest as _, Sha256};
 
+mod body;
+mod request;
 mod sched;
+
+use body::{Arrived, BODY_BYTES, Mistake};
+use request::{Body, Code, Method, Request};
 
 kernel::main!(main);
 
 /// How many requests were answered.
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
-/// The largest head of a request, and the largest number of its fields.
-const HEAD_BYTES: usize = 8 * 1024;
-const FIELDS: usize = 64;
-/// How long a client may take for the head of a request, and to take an answer.
+/// How long a client may take for the head of a request, and to take a part of an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The bytes of a disk that are read at once.
+const PART_BYTES: usize = 64 * 1024;
 
 const INDEX: &str = "<!doctype html><title>httpd</title><h1>It works</h1>\n\
                      <p>Each connection has a G. See <a href=/sched>the scheduler</a>.\n";
@@ -40,158 +51,161 @@ fn main(args: &[&str]) -> i32 {
     })
 }
 
-/// What a request asks for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Asked {
-    /// The length of the head.
-    bytes: usize,
-    status: Code,
-    page: Page,
-    /// Whether the answer has a body.
-    has_body: bool,
-    /// Whether the client may send another request.
-    keeps: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Page {
-    Index,
-    Scheduler,
-    /// The events that [`Page::Scheduler`] shows.
-    Events,
-    /// Gives the scheduler something to do.
-    Work,
-    None,
-}
-
-/// A status code.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Code {
-    Ok,
-    BadRequest,
-    NotFound,
-    MethodNotAllowed,
-    RequestTimeout,
-    HeadTooLarge,
-}
-
-impl Code {
-    fn text(self) -> &'static str {
-        match self {
-            Self::Ok => "200 OK",
-            Self::BadRequest => "400 Bad Request",
-            Self::NotFound => "404 Not Found",
-            Self::MethodNotAllowed => "405 Method Not Allowed",
-            Self::RequestTimeout => "408 Request Timeout",
-            Self::HeadTooLarge => "431 Request Header Fields Too Large",
-        }
-    }
-}
-
 /// Answers the requests of a client, until it closes the connection or makes a mistake.
 fn converse(stream: &TcpStream) -> Result<(), NetError> {
-    let (mut buffer, mut filled) = (vec![0; HEAD_BYTES], 0);
+    let mut arrived = Arrived::new(stream);
+    let mut client = Client { stream, keeps: true, has_body: true };
     loop {
-        let until = now() + PATIENCE;
-        let asked = loop {
-            if let Some(asked) = parse(&buffer[..filled]) {
-                break asked;
+        client.has_body = true;
+        let result = next(&mut arrived).and_then(|request| {
+            arrived.use_up(request.bytes);
+            client.keeps = request.keeps;
+            client.has_body = request.method != Method::Head;
+            client.respond(&request, &mut arrived)
+        });
+        match result {
+            Ok(()) if client.keeps => {}
+            Ok(()) => return end(stream),
+            Err(Mistake::Network(error)) => return Err(error),
+            Err(Mistake::Status(status)) => {
+                client.keeps = false;
+                client.answer(status, "", "text/plain", &format!("{}\n", status.text()))?;
+                return end(stream);
             }
-            if filled == buffer.len() {
-                return answer_last(stream, failed(Code::HeadTooLarge));
-            }
-            match stream.read_until(&mut buffer[filled..], until) {
-                Ok(0) => return Ok(()),
-                Ok(count) => filled += count,
-                // A client that has sent nothing only keeps its connection.
-                Err(NetError::Limit(_)) if filled != 0 => return answer_last(stream, failed(Code::RequestTimeout)),
-                Err(error) => return Err(error),
-            }
-        };
-        if asked.page == Page::Events {
-            REQUESTS.fetch_add(1, Ordering::Relaxed);
-            return sched::stream(stream);
         }
-        if !asked.keeps {
-            return answer_last(stream, asked);
+    }
+}
+
+/// Waits for the head of the next request.
+fn next(arrived: &mut Arrived<'_>) -> Result<Request, Mistake> {
+    let until = now() + PATIENCE;
+    loop {
+        if let Some(request) = request::parse(arrived.bytes())? {
+            return Ok(request);
         }
-        answer(stream, asked)?;
-        buffer.copy_within(asked.bytes..filled, 0);
-        filled -= asked.bytes;
-    }
-}
-
-/// A request that is answered with an error, after which the connection ends.
-fn failed(status: Code) -> Asked {
-    Asked { bytes: 0, status, page: Page::None, has_body: true, keeps: false }
-}
-
-/// Parses the head of a request. Returns `None` if it is not complete.
-fn parse(head: &[u8]) -> Option<Asked> {
-    let mut fields = [httparse::EMPTY_HEADER; FIELDS];
-    let mut request = Request::new(&mut fields);
-    let bytes = match request.parse(head) {
-        Ok(Status::Complete(bytes)) => bytes,
-        Ok(Status::Partial) => return None,
-        Err(httparse::Error::TooManyHeaders) => return Some(failed(Code::HeadTooLarge)),
-        Err(_) => return Some(failed(Code::BadRequest)),
-    };
-    let field = |name: &str| {
-        let found = request.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name));
-        found.map(|field| field.value.trim_ascii())
-    };
-    let is_new = request.version == Some(1);
-    // RFC 9112, 3.2: a request of HTTP/1.1 names its host. No page takes a body, and none is read here.
-    let has_body = field("transfer-encoding").is_some() || field("content-length").is_some_and(|length| length != b"0");
-    if (is_new && field("host").is_none()) || has_body {
-        return Some(failed(Code::BadRequest));
-    }
-    let wish = field("connection").unwrap_or_default();
-    let keeps = if is_new { !wish.eq_ignore_ascii_case(b"close") } else { wish.eq_ignore_ascii_case(b"keep-alive") };
-    let path = request.path.unwrap_or_default().split('?').next().unwrap_or_default();
-    let (status, page) = match (request.method.unwrap_or_default(), path) {
-        ("GET" | "HEAD", "/") => (Code::Ok, Page::Index),
-        ("GET" | "HEAD", "/sched") => (Code::Ok, Page::Scheduler),
-        ("GET", "/sched/events") => (Code::Ok, Page::Events),
-        ("POST", "/sched/work") => (Code::Ok, Page::Work),
-        ("GET" | "HEAD", _) => (Code::NotFound, Page::None),
-        _ => (Code::MethodNotAllowed, Page::None),
-    };
-    Some(Asked { bytes, status, page, has_body: request.method != Some("HEAD"), keeps })
-}
-
-fn answer(stream: &TcpStream, asked: Asked) -> Result<(), NetError> {
-    REQUESTS.fetch_add(1, Ordering::Relaxed);
-    let (kind, body) = match asked.page {
-        Page::Index => ("text/html", INDEX.to_owned()),
-        Page::Scheduler => ("text/html", sched::PAGE.to_owned()),
-        Page::Work => {
-            sched::work();
-            ("text/plain", "Gs compute and sleep for five seconds\n".to_owned())
+        if arrived.is_full() {
+            return Err(Code::HeadTooLarge.into());
         }
-        Page::Events | Page::None => ("text/plain", format!("{}\n", asked.status.text())),
-    };
-    let mut text = format!("HTTP/1.1 {}\r\nContent-Type: {kind}\r\n", asked.status.text());
-    text += &format!("Content-Length: {}\r\n", body.len());
-    if asked.status == Code::MethodNotAllowed {
-        text += "Allow: GET, HEAD\r\n";
+        arrived.wait(until)?;
     }
-    if !asked.keeps {
-        text += "Connection: close\r\n";
-    }
-    text += "\r\n";
-    if asked.has_body {
-        text += &body;
-    }
-    stream.write_all_until(text.as_bytes(), Limit::after(PATIENCE))
 }
 
-/// Answers a request, and ends the connection. First reads what the client is still sending. If data is left unread at
-/// the end, the client gets a reset, and may lose the answer (RFC 9112, 9.6).
-fn answer_last(stream: &TcpStream, asked: Asked) -> Result<(), NetError> {
-    answer(stream, asked)?;
+/// Ends a connection after its last answer. First reads what the client is still sending. If data is left unread at the end,
+/// the client gets a reset, and may lose the answer (RFC 9112, 9.6).
+fn end(stream: &TcpStream) -> Result<(), NetError> {
     stream.shutdown(Shutdown::Write)?;
     let until = now() + PATIENCE;
     while stream.read_until(&mut [0; 1024], until)? != 0 {}
     Ok(())
+}
+
+/// A client that waits for an answer.
+struct Client<'a> {
+    stream: &'a TcpStream,
+    /// Whether the client may send another request.
+    keeps: bool,
+    /// Whether the answer has a body.
+    has_body: bool,
+}
+
+impl Client<'_> {
+    fn respond(&mut self, request: &Request, arrived: &mut Arrived<'_>) -> Result<(), Mistake> {
+        let is_read = matches!(request.method, Method::Get | Method::Head);
+        if (&*request.path, request.method) == ("/sha256", Method::Post) {
+            return self.hash(request, arrived);
+        }
+        // The bodies of other requests are not read, so their connections end.
+        self.keeps &= request.body == Body::Bytes(0);
+        let answered = match (&*request.path, request.method) {
+            ("/", _) if is_read => self.answer(Code::Ok, "", "text/html", INDEX),
+            ("/sched", _) if is_read => self.answer(Code::Ok, "", "text/html", sched::PAGE),
+            ("/sched/events", Method::Get) => {
+                REQUESTS.fetch_add(1, Ordering::Relaxed);
+                self.keeps = false;
+                sched::stream(self.stream)
+            }
+            ("/sched/work", Method::Post) => {
+                sched::work();
+                self.answer(Code::Ok, "", "text/plain", "Gs compute and sleep for five seconds\n")
+            }
+            ("/disk", _) if is_read && !disks().is_empty() => self.disk(request),
+            ("/sched/work" | "/sha256", _) => self.fail(Code::MethodNotAllowed, "Allow: POST\r\n"),
+            ("/" | "/sched" | "/sched/events", _) => self.fail(Code::MethodNotAllowed, "Allow: GET, HEAD\r\n"),
+            ("/disk", _) if !disks().is_empty() => self.fail(Code::MethodNotAllowed, "Allow: GET, HEAD\r\n"),
+            _ => self.fail(Code::NotFound, ""),
+        };
+        answered.map_err(Mistake::Network)
+    }
+
+    fn fail(&self, status: Code, fields: &str) -> Result<(), NetError> {
+        self.answer(status, fields, "text/plain", &format!("{}\n", status.text()))
+    }
+
+    fn answer(&self, status: Code, fields: &str, kind: &str, body: &str) -> Result<(), NetError> {
+        let mut text = self.head(status, fields, kind, body.len() as u64);
+        if self.has_body {
+            text += body;
+        }
+        self.write(text.as_bytes())
+    }
+
+    /// Returns the head of an answer.
+    fn head(&self, status: Code, fields: &str, kind: &str, length: u64) -> String {
+        REQUESTS.fetch_add(1, Ordering::Relaxed);
+        let end = if self.keeps { "" } else { "Connection: close\r\n" };
+        let status = status.text();
+        format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{fields}{end}\r\n")
+    }
+
+    fn write(&self, data: &[u8]) -> Result<(), NetError> {
+        self.stream.write_all_until(data, Limit::after(PATIENCE))
+    }
+
+    /// Answers with the hash of the body of a request.
+    fn hash(&self, request: &Request, arrived: &mut Arrived<'_>) -> Result<(), Mistake> {
+        if matches!(request.body, Body::Bytes(bytes) if bytes > BODY_BYTES) {
+            return Err(Code::ContentTooLarge.into());
+        }
+        if request.expects && arrived.bytes().is_empty() {
+            self.write(b"HTTP/1.1 100 Continue\r\n\r\n").map_err(Mistake::Network)?;
+        }
+        let mut hash = Sha256::new();
+        arrived.body(request.body, |piece| hash.update(piece))?;
+        let mut text = String::new();
+        for byte in hash.finalize() {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        text.push('\n');
+        self.answer(Code::Ok, "", "text/plain", &text).map_err(Mistake::Network)
+    }
+
+    /// Answers with the content of the first disk, or a range of it.
+    fn disk(&self, request: &Request) -> Result<(), NetError> {
+        let disk = &disks()[0];
+        let length = disk.len_bytes();
+        // RFC 9110, 14.2: a range means something only for GET.
+        let (status, fields, begin, end) = match request.range.filter(|_| request.method == Method::Get) {
+            None => (Code::Ok, "Accept-Ranges: bytes\r\n".to_owned(), 0, length),
+            Some(range) => match range.within(length) {
+                None => return self.fail(Code::RangeNotSatisfiable, &format!("Content-Range: bytes */{length}\r\n")),
+                Some((begin, end)) => {
+                    let fields = format!("Content-Range: bytes {begin}-{}/{length}\r\n", end - 1);
+                    (Code::PartialContent, fields, begin, end)
+                }
+            },
+        };
+        self.write(self.head(status, &fields, "application/octet-stream", end - begin).as_bytes())?;
+        let (mut buffer, mut at) = (vec![0; PART_BYTES], begin);
+        while self.has_body && at < end {
+            let part = &mut buffer[..PART_BYTES.min(usize::try_from(end - at).unwrap_or(PART_BYTES))];
+            // The client has been told the length, so an error of the disk can only end the connection.
+            match disk.asynchronous().read_at(at, part) {
+                Ok(count) if count == part.len() => self.write(part)?,
+                _ => return Err(NetError::Other),
+            }
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
 }
