@@ -17,6 +17,7 @@ use core::fmt;
 use ext4_view::{Ext4, Ext4Error, Ext4Read};
 use kernel::disk::{Disk, DiskAccess, DiskError, disks};
 use kernel::net::{NetError, TcpListener, TcpStream};
+use kernel::platform::try_go;
 use kernel::prelude::*;
 
 /// The offset in bytes of the magic number in an ext2, ext3 or ext4 file system.
@@ -127,12 +128,12 @@ impl ServerOptions {
 }
 
 /// Listens on a port, and calls `converse` for each connection, in a G of its own. After as many connections as `options`
-/// say, waits until the last of them has ended, and calls `at_end`. `name` is the program's name in its messages. Returns
-/// the status of the program.
+/// say, waits until the last of them has ended, and calls `at_end`. A connection for which there is no G is closed. `name` is
+/// the program's name in its messages. Returns the status of the program.
 ///
 /// # Panics
 ///
-/// If the caller is not a G, or there is no memory for a G.
+/// If the caller is not a G.
 pub fn serve(
     name: &str,
     options: ServerOptions,
@@ -161,16 +162,24 @@ fn accept(
     println!("{name}: port {port}");
     let served = Arc::new(WaitGroup::new());
     for stream in listener.incoming().take(connections.unwrap_or(usize::MAX)) {
-        let stream = stream?;
+        let stream = match stream {
+            // The client has vanished already.
+            Err(NetError::ConnectionReset) => continue,
+            stream => stream?,
+        };
         served.add(1);
-        let served = served.clone();
-        go(move || {
+        let ended = served.clone();
+        let begun = try_go(move || {
             // A client that vanishes is none of the others' business.
             let _ = converse(&stream);
             drop(stream);
-            served.done();
-        })
-        .detach();
+            ended.done();
+        });
+        match begun {
+            Ok(goroutine) => goroutine.detach(),
+            // There is no memory for one more G, and the connection has been closed.
+            Err(_) => served.done(),
+        }
     }
     served.wait();
     Ok(())

@@ -2,7 +2,6 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::process::{Command, Stdio};
 use std::thread;
 
 use sha2::{Digest as _, Sha256};
@@ -15,7 +14,7 @@ mod names;
 mod server;
 mod udp;
 
-use server::{Running, Server, boot, connect, free_port};
+use server::{Server, boot, connect, free_port};
 
 /// Sends random bytes, and compares the hash of what returns with that of what was sent.
 fn send_and_compare(stream: TcpStream, bytes: usize) {
@@ -158,20 +157,9 @@ fn port_that_is_in_use_is_named() {
     assert_eq!(output.status.code(), Some(64));
 }
 
-/// The same program on threads of the host.
 #[test]
 fn every_byte_returns_on_the_host() {
-    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
-    let port = free_port();
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["run", "--quiet", "--manifest-path", manifest, "--package", "programs", "--bin", "echo", "--"]);
-    command.args(["--port", &port.to_string(), "--connections", "2"]).stdout(Stdio::piped());
-    let mut boot = Running(command.spawn().expect("cargo runs"));
-    let mut output = BufReader::new(boot.0.stdout.take().expect("it is a pipe"));
-    let mut line = String::new();
-    output.read_line(&mut line).expect("the program prints a line");
-    assert_eq!(line, format!("echo: port {port}\n"));
-    let echo = Server { port, boot, output };
+    let echo = Server::on_host("echo", 2);
     for bytes in [1 << 20, 17] {
         send_and_compare(echo.connect(), bytes);
     }

@@ -57,6 +57,21 @@ impl Server {
         Self { port, boot, output }
     }
 
+    /// Starts the same program on threads of the host.
+    pub(crate) fn on_host(program: &str, connections: usize) -> Self {
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
+        let port = free_port();
+        let mut command = Command::new(env!("CARGO"));
+        command.args(["run", "--quiet", "--manifest-path", manifest, "--package", "programs", "--bin", program, "--"]);
+        command.args(["--port", &port.to_string(), "--connections", &connections.to_string()]);
+        let mut boot = Running(command.stdout(Stdio::piped()).spawn().expect("cargo runs"));
+        let mut output = BufReader::new(boot.0.stdout.take().expect("it is a pipe"));
+        let mut line = String::new();
+        output.read_line(&mut line).expect("the program prints a line");
+        assert_eq!(line, format!("{program}: port {port}\n"));
+        Self { port, boot, output }
+    }
+
     pub(crate) fn connect(&self) -> TcpStream {
         connect(self.port)
     }
