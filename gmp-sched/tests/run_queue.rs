@@ -24,7 +24,7 @@ assert_impl_all!(RunQueue<u32, NoPoints>: Send, Sync);
 
 /// The share of a ring that the thieves of these tests take: half of the ring, rounded up.
 fn half(length: u32) -> u32 {
-    length - length / 2
+    length.div_ceil(2)
 }
 
 /// The tests push references to the entries of this array.

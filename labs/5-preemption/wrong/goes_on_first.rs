@@ -1,5 +1,5 @@
 //! A G whose slice is over goes to runnext, so it runs next.
-//! fails: turns, sleeper
+//! fails: turns, pair, sleeper
 
 // ANCHOR: preempt
     let _ = (is_urgent, requeue_urgent::<Plat>, requeue_global::<Plat>);

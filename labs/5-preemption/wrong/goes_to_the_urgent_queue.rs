@@ -1,5 +1,5 @@
 //! A G whose slice is over goes to the urgent Gs, so it runs before all others.
-//! fails: turns
+//! fails: turns, pair
 
 // ANCHOR: preempt
     let _ = (is_urgent, requeue_global::<Plat>);

@@ -3,9 +3,10 @@
 use std::env;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gmp_sched::sim::{self, Builder, Config, Failure, Report};
+use gmp_sched::sim::{self, Builder, Config, Failure, Report, Semaphore};
 use gmp_sched::trace::memory;
 
 /// Ends a run in which the Gs make no progress.
@@ -38,17 +39,75 @@ pub(crate) fn try_run(machine: Config, main: impl FnOnce() + Send + 'static) -> 
     }
 }
 
-/// A tree of Gs that compute, sleep, yield and block, by the digits of `path`. About half of them have the parameter 1, which
+/// A G that performs its task each time it is asked to. The question readies this G, and the answer the one that asked.
+/// They use semaphores, because channels are a lab of their own.
+pub(crate) struct Partner {
+    asked: Arc<Semaphore>,
+    answered: Arc<Semaphore>,
+}
+
+impl Partner {
+    /// Spawns a partner that ends after `count` answers.
+    pub(crate) fn new(count: u32, task: impl Fn() + Send + 'static) -> Self {
+        let empty = || {
+            let semaphore = Semaphore::new(1);
+            semaphore.acquire(1).forget();
+            Arc::new(semaphore)
+        };
+        let partner = Self { asked: empty(), answered: empty() };
+        let (asked, answered) = (partner.asked.clone(), partner.answered.clone());
+        let body = move || {
+            for _ in 0..count {
+                asked.acquire(1).forget();
+                task();
+                answered.release(1);
+            }
+        };
+        sim::go(body).detach();
+        partner
+    }
+
+    pub(crate) fn ask(&self) {
+        self.asked.release(1);
+    }
+
+    pub(crate) fn wait_for_answer(&self) {
+        self.answered.acquire(1).forget();
+    }
+}
+
+/// Spawns `count` Gs on one P, and waits for them. Returns the numbers of the Gs in the order in which they ran.
+pub(crate) fn order(count: usize) -> Vec<usize> {
+    let order: Arc<Mutex<Vec<usize>>> = Arc::default();
+    let recorded = order.clone();
+    run(of_cpus(1, 0), move || {
+        let spawn = |number| {
+            let order = recorded.clone();
+            sim::go(move || order.lock().expect("no panic").push(number))
+        };
+        let gs: Vec<_> = (0..count).map(spawn).collect();
+        gs.into_iter().for_each(|g| g.join().expect("no panic"));
+    });
+    order.lock().expect("no panic").clone()
+}
+
+/// Spawns `count` Gs, each of which computes for `each`, and waits for them.
+pub(crate) fn compute(count: usize, each: Duration) {
+    let gs: Vec<_> = (0..count).map(|_| sim::go(move || sim::work(each))).collect();
+    gs.into_iter().for_each(|g| g.join().expect("no panic"));
+}
+
+/// A tree of Gs that compute, sleep, yield, and call `waits`, by the digits of `path`. About half of them have the parameter 1, which
 /// only a policy sees.
-pub(crate) fn tree(path: u64, depth: u32) {
+pub(crate) fn tree(path: u64, depth: u32, waits: fn(Duration)) {
     let mut children = Vec::new();
     for child in 0..if depth > 0 { 3 } else { 0 } {
         let path = path.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17) + child;
-        children.push(Builder::new().parameter(path >> 20 & 1).go(move || tree(path, depth - 1)));
+        children.push(Builder::new().parameter(path >> 20 & 1).go(move || tree(path, depth - 1, waits)));
         let time = Duration::from_micros(path >> 8 & 0x3FF);
         match path & 7 {
             0 | 1 => sim::sleep(time),
-            2 => sim::block(time),
+            2 => waits(time),
             3 => sim::work(time * 30),
             4 => sim::work(time),
             _ => sim::yield_now(),

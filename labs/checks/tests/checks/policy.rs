@@ -145,6 +145,6 @@ fn few_thefts_spread_many_gs() {
 fn programs_of_all_kinds_end() {
     for seed in 0..100 {
         let cpus = [1, 2, 4, 8][seed as usize % 4];
-        run(machine(cpus, seed), move || (0..3).for_each(|root| tree(seed * 3 + root + 1, 3)));
+        run(machine(cpus, seed), move || (0..3).for_each(|root| tree(seed * 3 + root + 1, 3, sim::block)));
     }
 }

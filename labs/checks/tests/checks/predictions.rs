@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gmp_sched::sim::{self, Report, channel};
+use gmp_sched::sim::{self, channel};
 
-use crate::machine::{of_cpus, run};
+use crate::machine::{compute, of_cpus, order, run};
+use crate::{stealing, waking};
 
 fn answer(text: &str) {
     println!("answer: {text}");
@@ -16,21 +17,6 @@ fn about(count: u64, choices: &[u64]) -> String {
     let distance = |choice: &&u64| (count.max(1) as f64 / (**choice).max(1) as f64).ln().abs();
     let nearest = choices.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
     nearest.expect("there are choices").to_string()
-}
-
-/// Main spawns `count` Gs on one P, and waits for them. Returns the numbers of the Gs in the order in which they ran.
-fn order(count: usize) -> Vec<usize> {
-    let order: Arc<Mutex<Vec<usize>>> = Arc::default();
-    let recorded = order.clone();
-    run(of_cpus(1, 0), move || {
-        let spawn = |number| {
-            let order = recorded.clone();
-            sim::go(move || order.lock().expect("no panic").push(number))
-        };
-        let gs: Vec<_> = (0..count).map(spawn).collect();
-        gs.into_iter().for_each(|g| g.join().expect("no panic"));
-    });
-    order.lock().expect("no panic").clone()
 }
 
 #[test]
@@ -45,35 +31,20 @@ fn first_two_of_three_hundred() {
     answer(&format!("{} {}", order[0], order[1]));
 }
 
-fn spread(cpus: usize, count: usize) -> Report {
-    run(of_cpus(cpus, 0), move || {
-        let gs: Vec<_> = (0..count).map(|_| sim::go(|| sim::work(Duration::from_micros(500)))).collect();
-        gs.into_iter().for_each(|g| g.join().expect("no panic"));
-    })
-}
-
 #[test]
 fn thefts() {
-    answer(&about(spread(4, 200).counts.steals, &[1, 8, 80, 800]));
+    answer(&about(stealing::thefts(4, 0, 200), &[1, 8, 80, 800]));
 }
 
 #[test]
 fn wakes_of_a_pair() {
-    let report = run(of_cpus(8, 0), || {
-        let (give, given) = channel(0);
-        let (reply, replied) = channel(0);
-        sim::go(move || given.iter().for_each(|ball: u32| reply.send(ball).expect("the other receives"))).detach();
-        for ball in 0..500 {
-            give.send(ball).expect("the other receives");
-            assert_eq!(replied.recv(), Ok(ball));
-        }
-    });
-    answer(&about(report.counts.wakes, &[0, 20, 500, 1000]));
+    answer(&about(waking::pair(0).counts.wakes, &[0, 20, 500, 1000]));
 }
 
 #[test]
 fn wakes_of_a_burst() {
-    answer(&about(spread(8, 64).counts.wakes, &[1, 10, 64, 200]));
+    let report = run(of_cpus(8, 0), || compute(64, Duration::from_micros(500)));
+    answer(&about(report.counts.wakes, &[1, 10, 64, 200]));
 }
 
 #[test]

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gmp_sched::sim::{self, channel};
+use gmp_sched::sim;
 
-use crate::machine::{of_cpus, run};
+use crate::machine::{Partner, of_cpus, run};
 
 /// The simulator lets another CPU go on after each step.
 const STEP: Duration = Duration::from_micros(50);
@@ -70,15 +70,7 @@ fn gs_that_compute_take_turns() {
 fn pair_shares_one_slice() {
     for seed in 0..20 {
         run(of_cpus(1, seed), move || {
-            let (give, given) = channel(0);
-            let (answer, answered) = channel(0);
-            let reply = move || {
-                given.iter().for_each(|ball: u32| {
-                    sim::work(STEP);
-                    answer.send(ball).expect("the other receives");
-                });
-            };
-            sim::go(reply).detach();
+            let partner = Partner::new(2_000, || sim::work(STEP));
             let begun = Arc::new(AtomicU64::new(0));
             let began = begun.clone();
             let third = sim::go(move || {
@@ -86,9 +78,9 @@ fn pair_shares_one_slice() {
                 sim::yield_now();
                 began.store(sim::elapsed().as_nanos() as u64, Ordering::Relaxed);
             });
-            for ball in 0..2_000 {
-                give.send(ball).expect("the other receives");
-                assert_eq!(answered.recv(), Ok(ball));
+            for _ in 0..2_000 {
+                partner.ask();
+                partner.wait_for_answer();
             }
             let waited = Duration::from_nanos(begun.load(Ordering::Relaxed));
             third.join().expect("no panic");

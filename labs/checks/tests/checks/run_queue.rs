@@ -54,7 +54,7 @@ struct Model {
 }
 
 fn half(length: u32) -> u32 {
-    length - length / 2
+    length.div_ceil(2)
 }
 
 impl Model {

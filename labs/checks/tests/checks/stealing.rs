@@ -5,29 +5,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gmp_sched::sim::{self, Config, channel};
+use gmp_sched::sim::{self, Config};
 
-use crate::machine::{of_cpus, run, tree};
+use crate::machine::{Partner, compute, of_cpus, order, run, tree};
 
 const MOMENT: Duration = Duration::from_micros(20);
 
 /// A G gives work to four others and waits for their results, `count` times. There is always one of them in the ring.
 fn rounds(count: u32) {
-    let workers: [_; 4] = core::array::from_fn(|_| {
-        let (give, given) = channel(0);
-        let (answer, answered) = channel(0);
-        let work = move || {
-            given.iter().for_each(|round: u32| {
-                sim::work(MOMENT);
-                answer.send(round).expect("the other receives");
-            });
-        };
-        sim::go(work).detach();
-        (give, answered)
-    });
-    for round in 0..count {
-        workers.iter().for_each(|(give, _)| give.send(round).expect("the worker receives"));
-        workers.iter().for_each(|(_, answered)| assert_eq!(answered.recv(), Ok(round)));
+    let workers: [_; 4] = core::array::from_fn(|_| Partner::new(count, || sim::work(MOMENT)));
+    for _ in 0..count {
+        workers.iter().for_each(Partner::ask);
+        workers.iter().for_each(Partner::wait_for_answer);
     }
 }
 
@@ -60,18 +49,7 @@ fn global_queue_is_not_starved() {
 /// queue. Then the Gs of the ring run, and from time to time one of the global queue.
 #[test]
 fn global_queue_has_one_turn_in_61() {
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let recorded = order.clone();
-    run(of_cpus(1, 0), move || {
-        let spawn = |number: usize| {
-            let order = recorded.clone();
-            sim::go(move || order.lock().expect("no panic").push(number))
-        };
-        let gs: Vec<_> = (0..300).map(spawn).collect();
-        gs.into_iter().for_each(|g| g.join().expect("no panic"));
-    });
-    let order = order.lock().expect("no panic");
-    let turns = order.iter().take(122).filter(|number| **number < 128).count();
+    let turns = order(300).into_iter().take(122).filter(|number| *number < 128).count();
     assert!((1..=3).contains(&turns), "of the first 122 picks, {turns} took a G of the global queue; 2 are right");
 }
 
@@ -112,17 +90,16 @@ fn work_spreads_over_all_processors() {
     }
 }
 
-/// Spawns `count` Gs, each of which computes for `each`, and waits for them.
-fn compute(count: usize, each: Duration) {
-    let gs: Vec<_> = (0..count).map(|_| sim::go(move || sim::work(each))).collect();
-    gs.into_iter().for_each(|g| g.join().expect("no panic"));
+/// How many thefts spread `count` Gs that compute.
+pub(crate) fn thefts(cpus: usize, seed: u64, count: usize) -> u64 {
+    run(of_cpus(cpus, seed), move || compute(count, Duration::from_micros(500))).counts.steals
 }
 
 #[test]
 fn few_thefts_spread_many_gs() {
     let (cpus, count) = (4, 200);
     for seed in 0..20 {
-        let steals = run(of_cpus(cpus, seed), move || compute(count, Duration::from_micros(500))).counts.steals;
+        let steals = thefts(cpus, seed, count);
         assert!(steals > 0, "{count} Gs on {cpus} CPUs: nothing was stolen (seed {seed})");
         assert!(steals < 120, "{count} Gs on {cpus} CPUs: {steals} thefts (seed {seed})");
     }
@@ -134,7 +111,7 @@ fn decisions_follow_the_policy() {
         let cpus = [1, 2, 4, 8][seed as usize % 4];
         run(Config { is_specified: true, ..of_cpus(cpus, seed) }, move || {
             let hogs: Vec<_> = (0..cpus).map(|_| sim::go(|| sim::work(Duration::from_millis(25)))).collect();
-            (0..3).for_each(|root| tree(seed * 3 + root + 1, 3));
+            (0..3).for_each(|root| tree(seed * 3 + root + 1, 3, sim::sleep));
             rounds(50);
             hogs.into_iter().for_each(|hog| hog.join().expect("no panic"));
         });

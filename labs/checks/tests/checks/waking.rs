@@ -4,23 +4,23 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gmp_sched::sim::{self, channel};
+use gmp_sched::sim::{self, Report};
 
-use crate::machine::{of_cpus, run};
+use crate::machine::{Partner, of_cpus, run};
 
 const MOMENT: Duration = Duration::from_micros(20);
 
-/// A G ends while another one begins to wait for it. It comes from a blocking call, so it has an M of its own.
+/// A G ends while another one begins to wait for it.
 #[test]
 fn answer_that_comes_during_the_park_is_not_lost() {
     for seed in 0..200 {
         run(of_cpus(2, seed), move || {
             for round in 0..20 {
                 let g = sim::go(|| {
-                    sim::block(MOMENT);
+                    sim::sleep(MOMENT);
                     sim::work(MOMENT);
                 });
-                sim::block(MOMENT);
+                sim::sleep(MOMENT);
                 sim::work(Duration::from_nanos((seed * 20 + round) * 7919 % 20_000));
                 g.join().expect("no panic");
             }
@@ -59,20 +59,21 @@ fn most_ps_get_work() {
     }
 }
 
-/// Two Gs hand a ball to each other, on a machine with six more Ps, which are idle.
+/// Two Gs ready each other, 500 times, on a machine with six more Ps, which are idle.
+pub(crate) fn pair(seed: u64) -> Report {
+    run(of_cpus(8, seed), || {
+        let partner = Partner::new(500, || ());
+        for _ in 0..500 {
+            partner.ask();
+            partner.wait_for_answer();
+        }
+    })
+}
+
 #[test]
 fn pair_of_gs_wakes_few_ms() {
-    const ROUNDS: u32 = 500;
     for seed in 0..20 {
-        let report = run(of_cpus(8, seed), || {
-            let (give, given) = channel(0);
-            let (answer, answered) = channel(0);
-            sim::go(move || given.iter().for_each(|ball: u32| answer.send(ball).expect("the other receives"))).detach();
-            for ball in 0..ROUNDS {
-                give.send(ball).expect("the other receives");
-                assert_eq!(answered.recv(), Ok(ball));
-            }
-        });
+        let report = pair(seed);
         let (wakes, readies) = (report.counts.wakes, report.counts.readies);
         assert!(wakes > 0, "seed {seed}: {readies} Gs were readied while Ps were idle, and no M was woken");
         assert!(wakes < readies / 10, "seed {seed}: {readies} Gs were readied, and {wakes} Ms were woken");
