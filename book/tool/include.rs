@@ -61,7 +61,7 @@ fn include(root: &Path, path: &Path, what: &str) -> Result<(PathBuf, String)> {
 
 /// Returns what stands between the markers of `anchor`, without other markers, and without the indentation that all
 /// lines have.
-pub(crate) fn part(text: &str, anchor: &str) -> Option<String> {
+fn part(text: &str, anchor: &str) -> Option<String> {
     let name = |line: &str, marker: &str| line.trim().strip_prefix("// ")?.strip_prefix(marker).map(str::to_string);
     let mut lines = text.lines().skip_while(|line| name(line, "ANCHOR: ").as_deref() != Some(anchor)).skip(1);
     let mut part = Vec::new();

@@ -3,18 +3,17 @@
 
 mod assemble;
 mod chapters;
-mod error;
 mod experiments;
 mod include;
 mod links;
 mod outputs;
 mod pages;
-mod wrong;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use clap::{Parser, Subcommand};
+use labs::error;
 
 use crate::chapters::Chapters;
 use crate::error::{Error, Result};
@@ -43,13 +42,6 @@ enum Order {
         /// Also write the timeline of the run to FILE.html
         #[arg(long, value_name = "FILE")]
         trace: Option<PathBuf>,
-    },
-    /// Grade a wrong solution of a lab: what `cargo lab grade` says about it
-    Wrong {
-        /// The folder of the lab, such as `2-run-queue`
-        lab: String,
-        /// The name of the wrong solution
-        name: String,
     },
     /// Run the commands whose outputs the chapters show, and write what they print into the chapters
     Outputs {
@@ -99,7 +91,6 @@ fn obey(order: Option<&Order>, root: &Path) -> Result<bool> {
                 eprintln!("book: {} and {}", page.display(), json.display());
             }
         }
-        Some(Order::Wrong { lab, name }) => wrong::grade(root, lab, name)?,
         Some(Order::Outputs { check, filter }) => {
             let chapters = Chapters::read(root)?;
             return outputs::refresh(root, &chapters, &Extent::Commands(filter.clone()), *check);

@@ -35,6 +35,9 @@ impl Extent {
 
 const RUN: &str = "cargo book run ";
 
+/// The grade of a wrong solution is shown in short.
+const GRADE: &str = "cargo lab grade ";
+
 /// Writes the outputs of the commands in `extent` into `chapters`, or with `check`, prints what is not as it should be.
 /// Returns whether all outputs were right.
 pub(crate) fn refresh(root: &Path, chapters: &Chapters, extent: &Extent, check: bool) -> Result<bool> {
@@ -90,12 +93,21 @@ fn output(root: &Path, command: &str) -> Result<String> {
         let message = String::from_utf8_lossy(&output.stderr);
         return Err(Error::new(format!("`{command}` printed nothing, but: {message}")));
     }
-    String::from_utf8(output.stdout).map_err(|_| Error::new(format!("`{command}` prints what is no text")))
+    let text = String::from_utf8(output.stdout);
+    let text = text.map_err(|_| Error::new(format!("`{command}` prints what is no text")))?;
+    Ok(if command.starts_with(GRADE) { shortened(&text) } else { text })
+}
+
+/// Returns the grade without the indented lines, which are messages, except for the first one.
+fn shortened(grade: &str) -> String {
+    let mut is_first = true;
+    let is_shown = |line: &&str| !line.starts_with(' ') || std::mem::take(&mut is_first);
+    grade.split_inclusive('\n').filter(is_shown).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Extent, refresh, replace};
+    use super::{Extent, refresh, replace, shortened};
     use crate::chapters::Chapters;
     use crate::root;
 
@@ -107,6 +119,12 @@ mod tests {
         assert_eq!(new, TEXT.replace("old", "new"));
         assert_eq!(replace(TEXT, |_| Ok(None)).unwrap(), TEXT);
         assert!(replace("<!-- output: one -->\nno block\n", |_| Ok(None)).is_err());
+    }
+
+    #[test]
+    fn one_message_of_a_grade_is_shown() {
+        let grade = "Lab\n\nok      1\nFAILED  2\n    one\n    See: two\nFAILED  3\n    three\n";
+        assert_eq!(shortened(grade), "Lab\n\nok      1\nFAILED  2\n    one\nFAILED  3\n");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What can go wrong with a command, for the person who has typed it.
+//! What can go wrong with a command of `cargo lab` or `cargo book`, for the person who has typed it.
 
 use std::fmt;
 use std::io;
@@ -6,17 +6,19 @@ use std::path::Path;
 
 /// An error, with what to do about it.
 #[derive(Debug)]
-pub(crate) struct Error(String);
+pub struct Error(String);
 
-pub(crate) type Result<T> = core::result::Result<T, Error>;
+/// What a command returns.
+pub type Result<T> = core::result::Result<T, Error>;
 
 impl Error {
-    pub(crate) fn new(message: impl Into<String>) -> Self {
+    /// An error that says `message`.
+    pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
 
     /// A file or folder could not be accessed: `verb` says what was tried.
-    pub(crate) fn file(verb: &str, path: &Path, error: &io::Error) -> Self {
+    pub fn file(verb: &str, path: &Path, error: &io::Error) -> Self {
         Self(format!("cannot {verb} {}: {error}", path.display()))
     }
 }

@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 mod class;
-mod error;
 mod filling;
 mod git;
 mod lab;
@@ -19,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use labs::error;
 
 use crate::class::Shard;
 use crate::error::{Error, Result};
@@ -96,6 +96,9 @@ enum Order {
         lab: u32,
         /// The file; without one, what stands in this workspace
         file: Option<PathBuf>,
+        /// Take the holes that FILE does not have from this workspace
+        #[arg(long, requires = "file")]
+        complete: bool,
         /// Write the grade as Gradescope's results.json
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
@@ -168,9 +171,10 @@ fn obey(order: &Order, root: &Path) -> Result<bool> {
         }
         Order::Reset { lab } => reset(find(&labs, *lab)?, root)?,
         Order::Submit { lab, output } => submit(find(&labs, *lab)?, root, output.as_deref())?,
-        Order::Grade { lab, file, json } => {
+        Order::Grade { lab, file, complete, json } => {
             let lab = find(&labs, *lab)?;
             let filling = match file {
+                Some(file) if *complete => Filling::of_tree(root, &lab.holes)?.with(&Filling::read(file)?),
                 Some(file) => Filling::read(file)?,
                 None => Filling::of_tree(root, &lab.holes)?,
             };
@@ -373,7 +377,7 @@ mod tests {
         assert!(text.contains("// ANCHOR: one\n    1\n// ANCHOR_END: one\n"), "{text}");
         fs::write(checkout.source(), SOURCE.replace("    1", "    std::process::exit(0)")).unwrap();
         assert!(checkout.error(&submit).contains("contains `std`"));
-        let grade = Order::Grade { lab: 1, file: None, json: None };
+        let grade = Order::Grade { lab: 1, file: None, complete: false, json: None };
         assert!(checkout.error(&grade).contains("this is not graded"));
         fs::write(checkout.source(), "fn one() {}\n").unwrap();
         assert!(checkout.error(&submit).contains("no markers of the hole `one`"));

@@ -14,6 +14,7 @@ use crate::tree::{Program, Tree};
 pub(crate) fn draw(lab: &Lab, tree: &Tree, outcome: &Outcome) -> Result<Vec<(String, PathBuf)>> {
     let mut pages = Vec::new();
     let Outcome::Checked(verdicts, _) = outcome else { return Ok(pages) };
+    let mut built = None;
     for (check, verdict) in lab.checks.iter().zip(verdicts) {
         let (Verdict::Failed { test: name, .. } | Verdict::Panicked { test: name, .. }) = verdict else { continue };
         if lab.program(&check.tests) == Program::Models {
@@ -21,8 +22,8 @@ pub(crate) fn draw(lab: &Lab, tree: &Tree, outcome: &Outcome) -> Result<Vec<(Str
         }
         let file = tree.root().join(format!("target/lab/lab-{}-{}", lab.number, check.name));
         let trace = file.with_extension("trace");
-        let Ok(built) = tree.build(lab.checks()) else { continue };
-        test(&built.path, name, Some(&trace))?;
+        let Some(program) = built.get_or_insert_with(|| tree.build(lab.checks()).ok()) else { continue };
+        test(&program.path, name, Some(&trace))?;
         // Tests that need no machine write no trace.
         if trace.exists() {
             convert(tree.root(), &trace, &file)?;
