@@ -52,9 +52,27 @@ pub(crate) fn begin(root: &Path, lab: u32, files: &[&str]) -> Result<()> {
     must(root, &["switch", "--quiet", "--create", &branch])
 }
 
-/// Commits `files`.
+/// The paths, from `root`, of the files that git knows.
+pub(crate) fn files(root: &Path) -> Result<Vec<String>> {
+    let output = git(root, &["ls-files", "-z"])?;
+    let files = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok(files.split_terminator('\0').map(str::to_string).collect())
+}
+
+/// Makes `folder` a checkout with one commit, which contains all its files.
+pub(crate) fn init(folder: &Path, message: &str) -> Result<()> {
+    must(folder, &["init", "--quiet", "--initial-branch=main"])?;
+    // What the checkout at hand has is wanted, even if a rule says that git is to ignore it.
+    must(folder, &["add", "--all", "--force"])?;
+    commit(folder, &[], message)
+}
+
+/// Commits `files`, even if they have not changed; if none are named, what was added.
 pub(crate) fn commit(root: &Path, files: &[&str], message: &str) -> Result<()> {
     // The commit is made by this command, so it does not depend on who uses git here.
     let options = ["-c", "user.name=cargo lab", "-c", "user.email=lab@localhost", "-c", "commit.gpgsign=false"];
-    must(root, &[&options[..], &["commit", "--quiet", "--no-verify", "-m", message, "--"], files].concat())
+    must(
+        root,
+        &[&options[..], &["commit", "--quiet", "--no-verify", "--allow-empty", "-m", message, "--"], files].concat(),
+    )
 }

@@ -148,6 +148,21 @@ impl Lab {
         Filling::read(&self.folder.join("starter.rs"))
     }
 
+    /// What the holes contain for a class that has not come to this lab yet.
+    pub(crate) fn stand_in(&self) -> Result<Filling> {
+        let path = self.folder.join("stand_in.rs");
+        if path.exists() { Filling::read(&path) } else { self.starter() }
+    }
+
+    /// What the holes contain in the workspace at `root`, which must be more than the starter.
+    pub(crate) fn solution(&self, root: &Path) -> Result<Filling> {
+        let solution = Filling::of_tree(root, &self.holes)?;
+        if solution == self.starter()? {
+            return Err(Error::new(format!("lab {} has no solution here: the starter is in its holes", self.number)));
+        }
+        Ok(solution)
+    }
+
     /// The solutions that are wrong in a way that is typical, in the order of their names.
     pub(crate) fn wrong(&self) -> Result<Vec<Wrong>> {
         let folder = self.folder.join("wrong");

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod class;
+mod export;
 mod filling;
 mod git;
 mod lab;
@@ -9,6 +10,8 @@ mod predict;
 mod report;
 mod run;
 mod selftest;
+#[cfg(test)]
+mod tests;
 mod timeline;
 mod tree;
 
@@ -120,6 +123,14 @@ enum Order {
         #[arg(long, value_name = "COUNT", default_value = "1")]
         jobs: NonZero<usize>,
     },
+    /// Make the repository with which a class works on a lab: no history, no solutions of this lab and of later ones
+    Export {
+        /// The number of the lab
+        #[arg(value_name = "N")]
+        lab: u32,
+        /// The folder to make
+        folder: PathBuf,
+    },
     /// Grade the starter, the solution and typical wrong solutions, to test the grader
     Test {
         /// The number of the lab; without one, all labs
@@ -194,12 +205,13 @@ fn obey(order: &Order, root: &Path) -> Result<bool> {
             let output = output.clone().unwrap_or_else(|| folder.join("grades"));
             class::grade(find(&labs, *lab)?, root, folder, &output, *shard, *jobs)?;
         }
+        Order::Export { lab, folder } => {
+            export::export(&labs, find(&labs, *lab)?, root, folder)?;
+            println!("{} is a repository for lab {lab}, for a class: it can be published", folder.display());
+        }
         Order::Test { lab, quick } => {
-            let labs: Vec<&Lab> = match lab {
-                Some(number) => vec![find(&labs, *number)?],
-                None => labs.iter().collect(),
-            };
-            return selftest::run(&labs, root, *quick);
+            let only = lab.map(|number| find(&labs, number)).transpose()?;
+            return selftest::run(&labs, only, root, *quick);
         }
     }
     Ok(true)
@@ -277,118 +289,4 @@ fn header(lab: &Lab) -> String {
 
 fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).map_err(|error| Error::file("write", path, &error))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::path::{Path, PathBuf};
-    use std::process::Command;
-
-    use super::{Order, obey};
-
-    const SOURCE: &str = "fn one() -> u32 {\n    // ANCHOR: one\n    1\n    // ANCHOR_END: one\n}\n";
-    const LAB: &str = "title = 'One'\ntask = 'the number'\n[[hole]]\nfile = 'source.rs'\nname = 'one'\n\
-                       [[check]]\nname = 'is-one'\npoints = 10\nproperty = 'It is one'\ntests = ['one']\nsee = ''\n\
-                       [[hint]]\ntext = 'Count.'\n";
-
-    /// A git checkout with one lab, number 1.
-    struct Checkout(tempfile::TempDir);
-
-    impl Checkout {
-        fn new() -> Self {
-            let checkout = Self(tempfile::tempdir().unwrap());
-            let lab = checkout.path().join("labs/1-one");
-            fs::create_dir_all(&lab).unwrap();
-            fs::write(lab.join("lab.toml"), LAB).unwrap();
-            fs::write(lab.join("starter.rs"), "// ANCHOR: one\n    0\n// ANCHOR_END: one\n").unwrap();
-            fs::write(checkout.source(), SOURCE).unwrap();
-            checkout.git(&["init", "--quiet", "--initial-branch=main"]);
-            checkout.git(&["add", "."]);
-            let name = ["-c", "user.name=a", "-c", "user.email=a@b"];
-            checkout.git(&[&name[..], &["commit", "--quiet", "-m", "Begin"]].concat());
-            checkout
-        }
-
-        fn path(&self) -> &Path {
-            self.0.path()
-        }
-
-        fn source(&self) -> PathBuf {
-            self.path().join("source.rs")
-        }
-
-        fn git(&self, arguments: &[&str]) -> String {
-            let output = Command::new("git").arg("-C").arg(self.path()).args(arguments).output().unwrap();
-            assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-            String::from_utf8(output.stdout).unwrap()
-        }
-
-        fn obey(&self, order: &Order) -> Result<bool, String> {
-            obey(order, self.path()).map_err(|error| error.to_string())
-        }
-
-        fn error(&self, order: &Order) -> String {
-            self.obey(order).unwrap_err()
-        }
-    }
-
-    #[test]
-    fn start_puts_the_starter_on_a_branch_once() {
-        let checkout = Checkout::new();
-        assert_eq!(checkout.obey(&Order::Start { lab: 1 }), Ok(true));
-        assert_eq!(fs::read_to_string(checkout.source()).unwrap(), SOURCE.replace('1', "0"));
-        assert_eq!(checkout.git(&["branch", "--show-current"]), "lab-1\n");
-        assert_eq!(checkout.git(&["status", "--porcelain"]), "");
-        assert!(checkout.error(&Order::Start { lab: 1 }).contains("git switch lab-1"));
-        assert!(checkout.error(&Order::Start { lab: 2 }).contains("the labs are 1"));
-        assert_eq!(checkout.obey(&Order::Status), Ok(true));
-    }
-
-    #[test]
-    fn start_keeps_changes_that_are_not_committed() {
-        let checkout = Checkout::new();
-        let changed = SOURCE.replace('1', "7");
-        fs::write(checkout.source(), &changed).unwrap();
-        assert!(checkout.error(&Order::Start { lab: 1 }).contains("commit or remove your changes"));
-        assert_eq!(fs::read_to_string(checkout.source()).unwrap(), changed);
-        assert_eq!(checkout.git(&["branch", "--show-current"]), "main\n");
-    }
-
-    #[test]
-    fn reset_keeps_what_was_written() {
-        let checkout = Checkout::new();
-        for number in 1..=2 {
-            fs::write(checkout.source(), SOURCE.replace("    1", "    12345")).unwrap();
-            assert_eq!(checkout.obey(&Order::Reset { lab: 1 }), Ok(true));
-            assert_eq!(fs::read_to_string(checkout.source()).unwrap(), SOURCE.replace("    1", "    0"));
-            let kept = checkout.path().join(format!("target/lab/lab-1-before-reset-{number}.rs"));
-            assert!(fs::read_to_string(kept).unwrap().contains("12345"));
-        }
-    }
-
-    #[test]
-    fn submission_has_the_holes_and_is_refused_with_forbidden_words() {
-        let checkout = Checkout::new();
-        let output = checkout.path().join("handed-in.rs");
-        let submit = Order::Submit { lab: 1, output: Some(output.clone()) };
-        assert_eq!(checkout.obey(&submit), Ok(true));
-        let text = fs::read_to_string(output).unwrap();
-        assert!(text.contains("// ANCHOR: one\n    1\n// ANCHOR_END: one\n"), "{text}");
-        fs::write(checkout.source(), SOURCE.replace("    1", "    std::process::exit(0)")).unwrap();
-        assert!(checkout.error(&submit).contains("contains `std`"));
-        let grade = Order::Grade { lab: 1, file: None, complete: false, json: None };
-        assert!(checkout.error(&grade).contains("this is not graded"));
-        fs::write(checkout.source(), "fn one() {}\n").unwrap();
-        assert!(checkout.error(&submit).contains("no markers of the hole `one`"));
-    }
-
-    #[test]
-    fn hints_are_counted() {
-        let checkout = Checkout::new();
-        assert_eq!(checkout.obey(&Order::Hint { lab: 1, step: 1 }), Ok(true));
-        for step in [0, 2] {
-            assert!(checkout.error(&Order::Hint { lab: 1, step }).contains("hints 1 to 1"));
-        }
-    }
 }

@@ -1,10 +1,11 @@
-//! Tests the labs and the grader: the starter gets at most a tenth of the points, and the compiler has no warning for it;
-//! the solution gets all points, and with it each question has an answer; each wrong solution fails exactly the checks
-//! that it says.
+//! Tests the labs and the grader: in the repository of a class, the starter gets at most a tenth of the points, and the
+//! compiler has no warning for it, and the solution gets all points; it does here, too, and with it each question has an answer;
+//! each wrong solution fails exactly the checks that it says.
 
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::export;
 use crate::filling::Filling;
 use crate::lab::{Lab, Wrong};
 use crate::report::Grade;
@@ -14,16 +15,12 @@ use crate::tree::Tree;
 /// Of the wrong solutions, a quick test takes only this many, and the hostile ones.
 const QUICK: usize = 2;
 
-/// Tests `labs`, and prints each result. Returns whether all are as they should be.
-pub(crate) fn run(labs: &[&Lab], root: &Path, quick: bool) -> Result<bool> {
-    let tree = Tree::copy_of(root)?;
+/// Tests `labs`, or `only` one of them, and prints each result. Returns whether all are as they should be.
+pub(crate) fn run(labs: &[Lab], only: Option<&Lab>, root: &Path, quick: bool) -> Result<bool> {
     let mut is_right = true;
-    for lab in labs {
-        let solution = Filling::of_tree(root, &lab.holes)?;
-        let starter = lab.starter()?;
-        if solution == starter {
-            return Err(Error::new(format!("lab {} has no solution here: the starter is in its holes", lab.number)));
-        }
+    for lab in labs.iter().filter(|lab| only.is_none_or(|only| only.number == lab.number)) {
+        let tree = Tree::copy_of(root)?;
+        let (starter, solution) = (lab.starter()?, lab.solution(root)?);
         let judge = |name: &str, filling: &Filling, is_expected: &dyn Fn(&Grade<'_>, &str) -> bool| -> Result<bool> {
             let filled = solution.with(filling).check(&lab.holes, &lab.allows);
             filled.map_err(|reason| Error::new(format!("{name}: {reason}")))?;
@@ -43,8 +40,13 @@ pub(crate) fn run(labs: &[&Lab], root: &Path, quick: bool) -> Result<bool> {
             }
             Ok(is_as_expected)
         };
-        is_right &=
-            judge("starter", &starter, &|grade, warnings| 10 * grade.points() <= lab.points() && warnings.is_empty())?;
+        export::remove_solutions(labs, lab, tree.root())?;
+        is_right &= judge("starter, exported", &starter, &|grade, warnings| {
+            10 * grade.points() <= lab.points() && warnings.is_empty()
+        })?;
+        is_right &= judge("solution, exported", &solution, &|grade, _| grade.points() == lab.points())?;
+        // All of this checkout is in the copy again.
+        Tree::copy_of(root)?;
         let (hostile, mistaken): (Vec<_>, Vec<_>) = lab.wrong()?.into_iter().partition(Wrong::is_hostile);
         let count = if quick { QUICK } else { mistaken.len() };
         for wrong in mistaken.iter().take(count).chain(&hostile) {
