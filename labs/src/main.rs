@@ -105,6 +105,9 @@ enum Order {
         /// Write the grade as Gradescope's results.json
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
+        /// Write the grade as GitHub Classroom's reporter reads it
+        #[arg(long, value_name = "FILE")]
+        classroom: Option<PathBuf>,
     },
     /// Grade all submissions in a folder. What has been graded before is not graded again
     GradeAll {
@@ -182,7 +185,7 @@ fn obey(order: &Order, root: &Path) -> Result<bool> {
         }
         Order::Reset { lab } => reset(find(&labs, *lab)?, root)?,
         Order::Submit { lab, output } => submit(find(&labs, *lab)?, root, output.as_deref())?,
-        Order::Grade { lab, file, complete, json } => {
+        Order::Grade { lab, file, complete, json, classroom } => {
             let lab = find(&labs, *lab)?;
             let filling = match file {
                 Some(file) if *complete => Filling::of_tree(root, &lab.holes)?.with(&Filling::read(file)?),
@@ -198,6 +201,9 @@ fn obey(order: &Order, root: &Path) -> Result<bool> {
             let grade = Grade::new(lab, &outcome);
             if let Some(path) = json {
                 write(path, &grade.to_gradescope())?;
+            }
+            if let Some(path) = classroom {
+                write(path, &grade.to_classroom())?;
             }
             return Ok(grade.points() == lab.points());
         }

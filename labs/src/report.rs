@@ -95,6 +95,19 @@ impl<'a> Grade<'a> {
         let tests: Vec<_> = tests.collect();
         format!("{:#}\n", json!({ "score": self.points(), "tests": tests }))
     }
+
+    /// What GitHub Classroom's reporter of results reads.
+    pub(crate) fn to_classroom(&self) -> String {
+        let tests = self.rows().map(|(check, verdict)| {
+            let (score, status) =
+                if verdict.is_some_and(Verdict::is_passed) { (check.points, "pass") } else { (0, "fail") };
+            let message = verdict.map_or_else(|| "does not compile".to_string(), reason);
+            json!({ "name": check.property, "status": status, "score": score, "message": message })
+        });
+        let tests: Vec<_> = tests.collect();
+        let status = if self.failed().is_empty() { "pass" } else { "fail" };
+        format!("{:#}\n", json!({ "version": 1, "status": status, "max_score": self.lab.points(), "tests": tests }))
+    }
 }
 
 /// What a verdict says beside its word, without more lines than one reads.
@@ -120,5 +133,36 @@ impl fmt::Display for Grade<'_> {
         }
         let compiles = if self.verdicts.is_none() { "; the code does not compile" } else { "" };
         writeln!(formatter, "\n{} of {} points{compiles}", self.points(), self.lab.points())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::Grade;
+    use crate::lab::Lab;
+    use crate::run::{Outcome, Verdict};
+
+    #[test]
+    fn points_are_in_the_files_for_both_systems() {
+        let check = |name, points| {
+            format!("[[check]]\nname = '{name}'\npoints = {points}\nproperty = 'Of {name}'\ntests = ['a']\nsee = ''\n")
+        };
+        let text = format!("title = ''\ntask = ''\nhole = []\n{}{}", check("one", 60), check("two", 40));
+        let lab: Lab = toml::from_str(&text).unwrap();
+        let failed = Verdict::Failed { test: "a".to_string(), reason: "why".to_string() };
+        let outcome = Outcome::Checked(vec![Verdict::Passed, failed], String::new());
+        let grade = Grade::new(&lab, &outcome);
+        let classroom: Value = serde_json::from_str(&grade.to_classroom()).unwrap();
+        assert_eq!(classroom["max_score"], 100);
+        assert_eq!(classroom["status"], "fail");
+        let tests = json!([
+            { "name": "Of one", "status": "pass", "score": 60, "message": "" },
+            { "name": "Of two", "status": "fail", "score": 0, "message": "a: why" },
+        ]);
+        assert_eq!(classroom["tests"], tests);
+        let gradescope: Value = serde_json::from_str(&grade.to_gradescope()).unwrap();
+        assert_eq!((&gradescope["score"], &gradescope["tests"][1]["output"]), (&json!(60), &json!("a: why")));
     }
 }

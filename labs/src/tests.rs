@@ -96,7 +96,7 @@ fn submission_has_the_holes_and_is_refused_with_forbidden_words() {
     assert!(text.contains("// ANCHOR: one\n    1\n// ANCHOR_END: one\n"), "{text}");
     fs::write(checkout.source(), SOURCE.replace("    1", "    std::process::exit(0)")).unwrap();
     assert!(checkout.error(&submit).contains("contains `std`"));
-    let grade = Order::Grade { lab: 1, file: None, complete: false, json: None };
+    let grade = Order::Grade { lab: 1, file: None, complete: false, json: None, classroom: None };
     assert!(checkout.error(&grade).contains("this is not graded"));
     fs::write(checkout.source(), "fn one() {}\n").unwrap();
     assert!(checkout.error(&submit).contains("no markers of the hole `one`"));

@@ -1,5 +1,5 @@
 //! The P is on its list before the M is: a waker finds a P, and no M to run it.
-//! fails: submit-and-idle
+//! fails: park, submit-and-idle
 
 // ANCHOR: go_idle
         {
