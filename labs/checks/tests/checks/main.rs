@@ -3,6 +3,7 @@
 
 mod channels;
 mod context;
+mod exam;
 mod machine;
 mod policy;
 mod predictions;
