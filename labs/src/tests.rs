@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Order, obey};
+use clap::Parser as _;
+
+use super::{Cli, Order, obey};
 
 const SOURCE: &str = "fn one() -> u32 {\n    // ANCHOR: one\n    1\n    // ANCHOR_END: one\n}\n";
 const LAB: &str = "title = 'One'\ntask = 'the number'\n[[hole]]\nfile = 'source.rs'\nname = 'one'\n\
@@ -120,6 +122,54 @@ fn exported_repository_has_the_starter_in_one_commit() {
     fs::write(checkout.source(), SOURCE.replace('1', "0")).unwrap();
     let again = Order::Export { lab: 1, folder: place.path().join("other") };
     assert!(checkout.error(&again).contains("no solution here"));
+}
+
+/// The text of the documents for students and teachers.
+fn documents() -> [String; 2] {
+    let labs = Path::new(env!("CARGO_MANIFEST_DIR"));
+    ["README.md", "teachers-guide.md"].map(|name| fs::read_to_string(labs.join(name)).unwrap())
+}
+
+#[test]
+fn documents_name_commands_that_exist() {
+    let mut count = 0;
+    for line in documents().iter().flat_map(|text| text.lines()) {
+        // Where the line goes on after the command, it explains it.
+        let Some((_, command)) = line.split_once("cargo lab ").filter(|_| !line.contains('`')) else { continue };
+        let command = command.split("  ").next().unwrap_or_default().trim_end_matches(" || true");
+        let words = command.trim_end_matches(')').split_whitespace();
+        let parsed = Cli::try_parse_from(["lab"].into_iter().chain(words));
+        parsed.unwrap_or_else(|error| panic!("cargo lab {command}: {error}"));
+        count += 1;
+    }
+    assert!(count > 10);
+}
+
+/// Runs the commands of the teacher's guide, one after the other. It builds the checks of lab 2, so only CI runs it.
+#[test]
+#[ignore = "it takes a minute"]
+fn commands_of_the_guide_succeed() {
+    let [_, guide] = documents();
+    let blocks = guide.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
+    let script: String = blocks.collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let output = Command::new("sh").args(["-euc", &script]).current_dir(root).output().unwrap();
+    let (printed, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{printed}\n{errors}");
+    // The solution and the starter.
+    assert!(printed.contains("\"ann\",100") && printed.contains("\"bob\",0"), "{printed}\n{errors}");
+}
+
+#[test]
+fn container_has_the_compiler_of_the_workspace() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let read = |name: &str| fs::read_to_string(root.join(name)).unwrap();
+    let manifest: toml::Table = read("Cargo.toml").parse().unwrap();
+    let version = manifest["workspace"]["package"]["rust-version"].as_str().unwrap();
+    let container = read(".devcontainer/Dockerfile");
+    assert!(container.contains(&format!("FROM rust:{version}.")), "{version}");
+    assert!(container.contains(&format!("RUSTUP_TOOLCHAIN={version}.")), "{version}");
+    serde_json::from_str::<serde_json::Value>(&read(".devcontainer/devcontainer.json")).unwrap();
 }
 
 #[test]

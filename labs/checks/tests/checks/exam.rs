@@ -11,8 +11,10 @@ use crate::stealing::thefts;
 
 const PAGE: &str = include_str!("../../../exam-questions.md");
 
-/// The questions by their names, with the runs that answer them.
-const RUNS: [(&str, fn() -> String); 20] = [
+/// The name of a question, and the run that answers it.
+type Question = (&'static str, fn() -> String);
+
+const QUESTIONS: [Question; 20] = [
     ("three-spawns", || letters(&["A", "B", "C"], |_, _| ())),
     ("two-steps", || letters(&["A", "B"], |name, log| twice(name, log, sim::yield_now))),
     ("yields-between-spawns", yields_between_spawns),
@@ -49,7 +51,7 @@ fn answers_on_the_page_are_those_of_the_runs() {
             Some((name, text.rsplit("**").nth(1).expect("an answer in bold")))
         })
         .collect();
-    let computed: Vec<(&str, String)> = RUNS.iter().map(|(name, answer)| (*name, answer())).collect();
+    let computed: Vec<(&str, String)> = QUESTIONS.iter().map(|(name, answer)| (*name, answer())).collect();
     let computed: Vec<(&str, &str)> = computed.iter().map(|(name, answer)| (*name, answer.as_str())).collect();
     assert_eq!(marked, computed);
 }
