@@ -8,6 +8,7 @@ use gmp_sched::platform::{OutOfResources, Platform};
 use gmp_sched::time::Instant;
 use smoltcp::socket::tcp::State as TcpState;
 
+use crate::abandoned::Users;
 use crate::connections::{Connection, Key, Owner, Protocol, Waits};
 use crate::error::NetError;
 use crate::state::{BACKLOG, CLOSING, HALF_OPEN, Listener, Place, State, std_duration};
@@ -27,13 +28,19 @@ impl<Plat: Platform> State<Plat> {
         let (mut half_open, mut ready) = (Vec::new(), VecDeque::new());
         half_open.try_reserve_exact(BACKLOG).map_err(|_| OutOfResources)?;
         ready.try_reserve_exact(BACKLOG).map_err(|_| OutOfResources)?;
-        let unused = self.listeners.iter().position(|place| place.listener.is_none());
+        let unused = self.listeners.iter().position(|place| place.listener.is_none() && !place.is_abandoned);
         let index = unused.unwrap_or(self.listeners.len());
         if unused.is_none() {
             self.listeners.try_reserve(1).map_err(|_| OutOfResources)?;
-            self.listeners.push(Place { listener: None, waits: Waits::allocate()? });
+            self.listeners.push(Place {
+                listener: None,
+                waits: Waits::allocate()?,
+                users: Users::Nobody,
+                is_abandoned: false,
+            });
         }
-        self.listeners[index].listener = Some(Listener { port, half_open, ready });
+        let place = &mut self.listeners[index];
+        (place.listener, place.users) = (Some(Listener { port, half_open, ready }), Users::Nobody);
         Ok((index, port, self.listeners[index].waits))
     }
 
@@ -63,6 +70,13 @@ impl<Plat: Platform> State<Plat> {
         Ok(Some(added))
     }
 
+    /// Removes a connection from the half-open ones of a listener.
+    pub(crate) fn leave_half_open(&mut self, listener: usize, connection: usize) {
+        if let Some(listener) = &mut self.listeners[listener].listener {
+            listener.half_open.retain(|&index| index != connection);
+        }
+    }
+
     /// Takes the next connection that waits for `accept`. It belongs to the caller from now on.
     pub(crate) fn accept(&mut self, listener: usize) -> Option<usize> {
         let index = self.listeners[listener].listener.as_mut()?.ready.pop_front()?;
@@ -72,6 +86,7 @@ impl<Plat: Platform> State<Plat> {
 
     /// Ends a listener. Its connections that no program has accepted are reset.
     pub(crate) fn unlisten(&mut self, index: usize, now: Instant) {
+        self.listeners[index].is_abandoned = false;
         let Some(listener) = self.listeners[index].listener.take() else { return };
         listener.half_open.into_iter().chain(listener.ready).for_each(|connection| self.release(connection, now));
     }
@@ -96,8 +111,10 @@ impl<Plat: Platform> State<Plat> {
 
     /// Ends a UDP socket.
     pub(crate) fn remove_datagrams(&mut self, index: usize) {
-        self.connections.remove(index);
-        self.udp_sockets -= 1;
+        if !self.remove_abandoned(index) {
+            self.connections.remove(index);
+            self.udp_sockets -= 1;
+        }
     }
 
     pub(crate) fn connection(&mut self, index: usize) -> Option<&mut Connection> {
@@ -134,6 +151,9 @@ impl<Plat: Platform> State<Plat> {
     /// Ends the use of a connection by the program. What was written is still sent. If the program has not read all
     /// data, or has never got the connection, the peer gets a reset.
     pub(crate) fn release(&mut self, index: usize, now: Instant) {
+        if self.remove_abandoned(index) {
+            return;
+        }
         let Some(connection) = self.connections.get(index) else { return };
         let was_used = connection.owner == Owner::Stream;
         (connection.owner, connection.end) = (Owner::Closing, now + CLOSING);

@@ -13,6 +13,7 @@ use smoltcp::iface::{SocketHandle, SocketSet, SocketStorage};
 use smoltcp::socket::tcp::{RecvError, Socket, State};
 use smoltcp::socket::udp;
 
+use crate::abandoned::Users;
 use crate::buffers::{Buffers, MakeRoom};
 use crate::deadlines::Deadlines;
 use crate::error::NetError;
@@ -66,6 +67,8 @@ pub(crate) enum Owner {
     Stream,
     /// To a UDP socket of the program.
     Datagrams,
+    /// To a G that has ended without dropping it: see `abandoned`.
+    Abandoned,
     /// To no one: the program has dropped its stream, and the rest of the data is being sent.
     Closing,
 }
@@ -74,6 +77,7 @@ pub(crate) enum Owner {
 pub(crate) struct Connection {
     pub(crate) key: Key,
     pub(crate) owner: Owner,
+    pub(crate) users: Users,
     /// The socket is alone in its set: see the documentation of the crate.
     pub(crate) sockets: SocketSet<'static>,
     handle: SocketHandle,
@@ -108,6 +112,7 @@ impl Connection {
         Ok(Self {
             key,
             owner,
+            users: Users::Nobody,
             sockets,
             handle,
             buffers,

@@ -20,6 +20,7 @@
 //! | `services` | the clients of DHCP and DNS |
 //! | `deadlines` | which connection needs attention first |
 //! | `calls` | what programs do with the state: listeners, new connections, and the end of both |
+//! | `abandoned` | what a G leaves behind that ends without dropping its values |
 //! | `connections` | the table of connections; each has a set of sockets with one socket |
 //! | `buffers` | which pages of a connection's buffers have memory |
 //! | `packet` | one frame at a time, as a device of smoltcp |
@@ -43,6 +44,7 @@
 
 extern crate alloc;
 
+mod abandoned;
 mod address;
 mod buffers;
 mod calls;

@@ -7,6 +7,7 @@ use gmp_sched::cancel::Limit;
 use gmp_sched::platform::Platform;
 use gmp_sched::time;
 
+use crate::abandoned::caller;
 use crate::address::ToSocketAddr;
 use crate::connections::Waits;
 use crate::error::NetError;
@@ -102,7 +103,17 @@ impl<Plat: Platform> TcpListener<Plat> {
         &self,
         limit: impl Into<Limit<'l, Plat>>,
     ) -> Result<(TcpStream<Plat>, SocketAddr), NetError> {
-        let index = self.stack.wait(limit.into(), &self.waits.readable, |state| state.accept(self.index).map(Ok))?;
+        let user = caller::<Plat>();
+        let index = self.stack.wait(limit.into(), &self.waits.readable, |state| {
+            let place = &mut state.listeners[self.index];
+            if place.is_abandoned {
+                return Some(Err(NetError::ConnectionReset));
+            }
+            place.users.add(user);
+            let index = state.accept(self.index)?;
+            state.note_user(index, user);
+            Some(Ok(index))
+        })?;
         let stream = TcpStream::new(self.stack, index);
         let peer = stream.peer_addr();
         Ok((stream, peer))

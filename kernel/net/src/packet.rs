@@ -1,6 +1,7 @@
 //! One frame at a time, as a device of smoltcp.
 
 use alloc::boxed::Box;
+use core::net::Ipv4Addr;
 
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
@@ -8,6 +9,11 @@ use smoltcp::wire::{EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, Tcp
 
 use crate::connections::{Key, Protocol};
 use crate::link::{FRAME_BYTES, Link};
+
+/// Returns a time of the scheduler's clock as smoltcp counts it: rounded down, so that nothing happens too early.
+pub(crate) fn micros(now: gmp_sched::time::Instant) -> Instant {
+    Instant::from_micros((now.as_nanos() / 1_000) as i64)
+}
 
 /// A link, as smoltcp uses it for one set of sockets.
 pub(crate) struct Wire {
@@ -105,6 +111,8 @@ pub(crate) enum Class {
 /// What matters of a segment before its connection gets it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Segment {
+    /// The address to which the segment was sent.
+    pub(crate) to: Ipv4Addr,
     /// Whether the segment synchronizes sequence numbers.
     pub(crate) is_syn: bool,
     /// Whether the segment asks for a new connection.
@@ -142,5 +150,8 @@ fn segment(packet: &[u8]) -> Option<Class> {
     let key = Key { protocol: Protocol::Tcp, peer, peer_port, port };
     let is_syn = segment.syn() && !segment.rst();
     let (sequence, bytes) = (segment.seq_number().0.cast_unsigned(), segment.payload().len());
-    Some(Class::Connection(key, Segment { is_syn, begins: is_syn && !segment.ack(), sequence, bytes }))
+    Some(Class::Connection(
+        key,
+        Segment { to: packet.dst_addr(), is_syn, begins: is_syn && !segment.ack(), sequence, bytes },
+    ))
 }

@@ -2,11 +2,14 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::net::Ipv4Addr;
 use core::time::Duration;
 
+use gmp_sched::goroutine::GoroutineId;
 use smoltcp::socket::tcp::State as TcpState;
 use smoltcp::wire::{EthernetFrame, IpProtocol, Ipv4Packet, TcpPacket, TcpSeqNumber};
 
+use crate::abandoned::Users;
 use crate::fuzz::fill_segment;
 use crate::stack::Usage;
 use crate::tests::{ADDRESS, Bench, SERVER, arp_answer, datagram};
@@ -98,6 +101,34 @@ fn computer() -> (Bench, usize) {
     bench.state.release(stream, bench.now);
     assert_eq!(bench.state.usage(), Usage { listeners: 1, ..Usage::default() });
     (bench, listener)
+}
+
+#[test]
+fn segment_for_all_or_from_nobody_is_not_answered() {
+    let (mut bench, _) = computer();
+    let all = [Ipv4Addr::BROADCAST, Ipv4Addr::new(10, 0, 0, 255), Ipv4Addr::new(224, 0, 0, 1)];
+    let (all, nobody) =
+        (all.map(|to| (SERVER, to)), [(Ipv4Addr::UNSPECIFIED, ADDRESS), (Ipv4Addr::BROADCAST, ADDRESS)]);
+    for (from, to) in all.into_iter().chain(nobody) {
+        for port in [7, 8] {
+            let mut frame = datagram(0, 0, &[0; 12]);
+            fill_segment(&mut frame, |segment| {
+                segment.set_src_port(100);
+                segment.set_dst_port(port);
+                segment.set_header_len(20);
+                segment.clear_flags();
+                segment.set_syn(true);
+            });
+            let mut ip = Ipv4Packet::new_unchecked(&mut frame[14..]);
+            ip.set_src_addr(from);
+            ip.set_dst_addr(to);
+            ip.fill_checksum();
+            TcpPacket::new_unchecked(ip.payload_mut()).fill_checksum(&from.into(), &to.into());
+            bench.other.lock().unwrap().arrived.push_back(frame);
+            assert!(bench.serve().0.is_empty(), "{from} {to} {port}");
+        }
+    }
+    assert_eq!(bench.state.usage(), Usage { listeners: 1, ..Usage::default() });
 }
 
 #[test]
@@ -242,4 +273,43 @@ fn hundred_clients_that_vanish_are_given_up() {
             }
         }
     }
+}
+
+#[test]
+fn what_a_g_leaves_behind_is_ended_and_its_entries_are_free_when_the_values_are_dropped() {
+    let (mut bench, listener) = computer();
+    let (state, now) = (&mut bench.state, bench.now);
+    state.listeners[listener].users.add(GoroutineId::MAIN);
+    let (shared, ..) = state.listen(8).unwrap();
+    state.listeners[shared].users = Users::Several;
+    let (socket, _) = state.bind_datagrams(9).unwrap();
+    state.note_user(socket, GoroutineId::MAIN);
+    let mut peer = Peer::new(100, 7);
+    peer.connect(&mut bench);
+    let stream = bench.state.accept(listener).unwrap();
+    bench.state.note_user(stream, GoroutineId::MAIN);
+    // This one was not accepted yet.
+    let mut queued = Peer::new(101, 7);
+    queued.connect(&mut bench);
+    bench.state.abandon(GoroutineId::MAIN, now);
+    assert_eq!(peer.receive(&mut bench), [RST | ACK]);
+    assert_eq!(bench.state.usage(), Usage { listeners: 1, ..Usage::default() });
+    assert_eq!(queued.send(&mut bench, ACK, b"x"), [RST]);
+    // Another G may still have the values. The ports are free, and new objects do not get their places.
+    let (second, ..) = bench.state.listen(7).unwrap();
+    let (other, _) = bench.state.bind_datagrams(9).unwrap();
+    assert!(second != listener && other != socket);
+    let mut peer = Peer::new(100, 7);
+    peer.connect(&mut bench);
+    let new = bench.state.accept(second).unwrap();
+    assert!(new != stream && bench.state.accept(listener).is_none());
+    let connection = bench.state.connection(stream).unwrap();
+    assert!(connection.receive(&mut [0; 9]).is_err() && connection.send(b"x").is_err());
+    bench.state.abandon(GoroutineId::MAIN, now);
+    bench.state.release(stream, now);
+    bench.state.unlisten(listener, now);
+    bench.state.remove_datagrams(socket);
+    assert_eq!(bench.state.usage(), Usage { connections: 1, listeners: 2, udp_sockets: 1, ..Usage::default() });
+    assert_eq!(bench.state.listen(10).unwrap().0, listener);
+    assert_eq!(bench.state.bind_datagrams(11).unwrap().0, socket);
 }

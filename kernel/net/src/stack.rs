@@ -5,9 +5,11 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr};
 use core::ops::Add;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use gmp_sched::cancel::Limit;
 use gmp_sched::device_signals::Signal;
+use gmp_sched::goroutine::GoroutineId;
 use gmp_sched::platform::{OutOfResources, Platform};
 use gmp_sched::sync::{LimitedCondvar as _, LimitedMutex as _, Mutex, MutexGuard};
 use gmp_sched::time;
@@ -76,6 +78,10 @@ pub struct Stack<Plat: Platform> {
     state: Mutex<State<Plat>, Plat>,
     /// Wakes the G that serves the link.
     wake: Signal<Plat>,
+    /// The Gs that have ended without dropping their values, and what they have left behind is still there.
+    abandoned: Mutex<Vec<GoroutineId>, Plat>,
+    /// Whether there are any.
+    has_abandoned: AtomicBool,
 }
 
 impl<Plat: Platform> fmt::Debug for Stack<Plat> {
@@ -96,11 +102,27 @@ impl<Plat: Platform> Stack<Plat> {
         configuration: &Configuration,
     ) -> Result<Self, OutOfResources> {
         let state = State::new(link, make_room, configuration, time::now::<Plat>())?;
-        Ok(Self { state: Mutex::new(state), wake: Signal::new() })
+        let (abandoned, has_abandoned) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+        Ok(Self { state: Mutex::new(state), wake: Signal::new(), abandoned, has_abandoned })
     }
 
     /// Wakes the G that serves the link. Called by the interrupt of the link. Callable from everywhere.
     pub fn announce(&'static self) {
+        self.wake.raise();
+    }
+
+    /// Ends what a G has left behind, which ends without dropping its values: connections that it has used last, and
+    /// listeners and UDP sockets that no other G has used. Their peers get a reset. Called by the G, which has no lock of
+    /// this crate unless it panics in this crate. Blocks it for a short time. The G that serves the link does the rest.
+    pub fn abandon(&'static self, goroutine: GoroutineId) {
+        let mut abandoned = self.abandoned.lock();
+        // Without memory, what the G had stays.
+        if abandoned.try_reserve(1).is_ok() {
+            abandoned.push(goroutine);
+        }
+        drop(abandoned);
+        // Ordering: Release; partner: the swap in `serve`.
+        self.has_abandoned.store(true, Ordering::Release);
         self.wake.raise();
     }
 
@@ -113,6 +135,10 @@ impl<Plat: Platform> Stack<Plat> {
         loop {
             let mut state = self.state.lock();
             let now = time::now::<Plat>();
+            // Ordering: Acquire; partner: `abandon`. The numbers are there when the flag is set.
+            if self.has_abandoned.swap(false, Ordering::Acquire) {
+                self.abandoned.lock().drain(..).for_each(|goroutine| state.abandon(goroutine, now));
+            }
             let has_more = state.receive(BATCH, now) | state.run_timers(BATCH, now);
             let until = state.sleep();
             drop(state);

@@ -12,11 +12,12 @@ use smoltcp::iface::{Config, Interface, PollResult, SocketSet};
 use smoltcp::socket::tcp::State as TcpState;
 use smoltcp::wire::{EthernetAddress, Ipv4Cidr};
 
+use crate::abandoned::Users;
 use crate::buffers::MakeRoom;
 use crate::connections::{Connection, Connections, Owner, Waits};
 use crate::error::NetError;
 use crate::link::{FRAME_BYTES, Link};
-use crate::packet::{Class, Packet, Wire, classify};
+use crate::packet::{Class, Packet, Wire, classify, micros};
 use crate::services::Services;
 use crate::stack::{Configuration, Usage};
 
@@ -44,6 +45,9 @@ pub(crate) struct Listener {
 pub(crate) struct Place<Plat: Platform> {
     pub(crate) listener: Option<Listener>,
     pub(crate) waits: &'static Waits<Plat>,
+    pub(crate) users: Users,
+    /// Whether the last listener was [abandoned](State::abandon), and its value not dropped.
+    pub(crate) is_abandoned: bool,
 }
 
 pub(crate) struct State<Plat: Platform> {
@@ -53,6 +57,8 @@ pub(crate) struct State<Plat: Platform> {
     pub(crate) listeners: Vec<Place<Plat>>,
     pub(crate) services: Services,
     pub(crate) udp_sockets: usize,
+    /// How many of the connections and UDP sockets were abandoned.
+    pub(crate) abandoned: usize,
     /// The G that serves the link sleeps until this time.
     asleep_until: Instant,
     /// Whether that G waits until the link can send.
@@ -61,11 +67,6 @@ pub(crate) struct State<Plat: Platform> {
     /// For `connect`, which waits for an address of this computer.
     pub(crate) configured: &'static Waits<Plat>,
     received: Box<[u8; FRAME_BYTES]>,
-}
-
-/// Returns a time of the scheduler's clock as smoltcp counts it: rounded down, so that nothing happens too early.
-pub(crate) fn micros(now: Instant) -> smoltcp::time::Instant {
-    smoltcp::time::Instant::from_micros((now.as_nanos() / 1_000) as i64)
 }
 
 /// Lets the sockets of a set send what they have to send. Returns when they need attention again, which is now only if
@@ -109,6 +110,7 @@ impl<Plat: Platform> State<Plat> {
             listeners: Vec::new(),
             services: Services::new(configuration, now)?,
             udp_sockets: 0,
+            abandoned: 0,
             asleep_until: Instant::NEVER,
             is_stalled: false,
             last_port: (configuration.seed >> 16) as u16,
@@ -138,7 +140,7 @@ impl<Plat: Platform> State<Plat> {
     pub(crate) fn usage(&self) -> Usage {
         let listeners = self.listeners.iter().filter_map(|place| place.listener.as_ref());
         Usage {
-            connections: self.connections.count() - self.udp_sockets,
+            connections: self.connections.count() - self.udp_sockets - self.abandoned,
             udp_sockets: self.udp_sockets,
             half_open: listeners.clone().map(|listener| listener.half_open.len()).sum(),
             listeners: listeners.count(),
@@ -157,6 +159,8 @@ impl<Plat: Platform> State<Plat> {
     fn pass_on(&mut self, bytes: usize, now: Instant) {
         let class = classify(&self.received[..bytes]);
         let connection = match class {
+            // smoltcp would answer a segment for all with a reset.
+            Class::Connection(_, segment) if Some(segment.to) != self.address() => return,
             Class::Connection(key, segment) => match self.connections.find(key) {
                 None if segment.begins => match self.half_open(key) {
                     Ok(connection) => connection,
@@ -236,6 +240,11 @@ impl<Plat: Platform> State<Plat> {
     fn follow(&mut self, index: usize) {
         let Some(connection) = self.connections.get(index) else { return };
         let owner = connection.owner;
+        if owner == Owner::Abandoned {
+            self.connections.forget_key(index);
+            self.wake(index, true, true);
+            return;
+        }
         if owner == Owner::Datagrams {
             let socket = connection.datagrams();
             let (can_read, can_write) = (socket.can_recv(), socket.can_send());
@@ -274,7 +283,7 @@ impl<Plat: Platform> State<Plat> {
             Owner::Closing if matches!(state, TcpState::Closed | TcpState::TimeWait) && !self.wire.was_full => {
                 self.connections.remove(index);
             }
-            Owner::Closing | Owner::Datagrams => {}
+            Owner::Closing | Owner::Datagrams | Owner::Abandoned => {}
         }
     }
 
@@ -285,12 +294,6 @@ impl<Plat: Platform> State<Plat> {
         }
         if can_write {
             waits.writable.notify_all();
-        }
-    }
-
-    fn leave_half_open(&mut self, listener: usize, connection: usize) {
-        if let Some(listener) = &mut self.listeners[listener].listener {
-            listener.half_open.retain(|&index| index != connection);
         }
     }
 
@@ -357,6 +360,9 @@ impl<Plat: Platform> State<Plat> {
 /// others are sent.
 fn limit_silence(connection: &mut Connection, now: Instant) {
     let (owner, is_over) = (connection.owner, now >= connection.end);
+    if owner == Owner::Abandoned {
+        return;
+    }
     if owner == Owner::Datagrams {
         if connection.is_unresolved && is_over {
             let port = connection.key.port;

@@ -10,6 +10,7 @@ use gmp_sched::platform::Platform;
 use gmp_sched::time;
 use smoltcp::socket::tcp::{RecvError, State as TcpState};
 
+use crate::abandoned::caller;
 use crate::address::ToSocketAddr;
 use crate::connections::{Connection, Waits};
 use crate::error::NetError;
@@ -96,7 +97,11 @@ impl<Plat: Platform> TcpStream<Plat> {
         let address = address.to_socket_addr()?;
         let IpAddr::V4(peer) = address.ip() else { return Err(NetError::AddrNotAvailable) };
         stack.wait_for_address(limit)?;
-        let index = stack.with(|state| state.connect(peer, address.port(), time::now::<Plat>()))?;
+        let index = stack.with(|state| {
+            let index = state.connect(peer, address.port(), time::now::<Plat>())?;
+            state.note_user(index, caller::<Plat>());
+            Ok::<_, NetError>(index)
+        })?;
         let began = time::now::<Plat>();
         let stream = Self::new(stack, index);
         stack.wait(limit, &stream.waits.writable, |state| match state.connection(index)?.socket().state() {
@@ -184,8 +189,9 @@ impl<Plat: Platform> TcpStream<Plat> {
         limit: Limit<'_, Plat>,
         mut take: impl FnMut(&mut Connection) -> Result<usize, RecvError>,
     ) -> Result<usize, NetError> {
-        let index = self.index;
+        let (index, user) = (self.index, caller::<Plat>());
         self.stack.wait(limit, &self.waits.readable, |state| {
+            state.note_user(index, user);
             let connection = state.connection(index)?;
             if is_empty || connection.is_shut[0] {
                 return Some(Ok(0));
@@ -228,8 +234,9 @@ impl<Plat: Platform> TcpStream<Plat> {
     /// If the caller is not a G, or must not block.
     #[track_caller]
     pub fn write_until<'l>(&self, data: &[u8], limit: impl Into<Limit<'l, Plat>>) -> Result<usize, NetError> {
-        let index = self.index;
+        let (index, user) = (self.index, caller::<Plat>());
         self.stack.wait(limit.into(), &self.waits.writable, |state| {
+            state.note_user(index, user);
             let connection = state.connection(index)?;
             let is_shut = connection.is_shut[1];
             match connection.send(data) {
@@ -307,6 +314,7 @@ impl<Plat: Platform> TcpStream<Plat> {
     fn change(&self, change: impl FnOnce(&mut Connection)) -> Result<(), NetError> {
         self.stack.with(|state| {
             state.check_link()?;
+            state.note_user(self.index, caller::<Plat>());
             state.connection(self.index).map(change);
             state.settle(self.index, time::now::<Plat>());
             Ok(())

@@ -9,8 +9,9 @@ use gmp_sched::time;
 use smoltcp::socket::udp::{SendError, UdpMetadata};
 use smoltcp::wire::IpAddress;
 
+use crate::abandoned::caller;
 use crate::address::ToSocketAddr;
-use crate::connections::Waits;
+use crate::connections::{Owner, Waits};
 use crate::error::NetError;
 use crate::link::FRAME_BYTES;
 use crate::stack::{Network, Stack};
@@ -71,6 +72,7 @@ impl<Plat: Platform> UdpSocket<Plat> {
         }
         stack.with(|state| {
             let (index, port) = state.bind_datagrams(address.port())?;
+            state.note_user(index, caller::<Plat>());
             let waits = state.waits(index);
             Ok(Self { stack, index, waits, address: SocketAddr::new(address.ip(), port) })
         })
@@ -149,8 +151,13 @@ impl<Plat: Platform> UdpSocket<Plat> {
             return Err(NetError::MessageTooLong);
         }
         self.stack.wait_for_address(limit)?;
+        let user = caller::<Plat>();
         self.stack.wait(limit, &self.waits.writable, |state| {
+            state.note_user(self.index, user);
             let connection = state.connection(self.index)?;
+            if connection.owner == Owner::Abandoned {
+                return Some(Err(NetError::ConnectionReset));
+            }
             let Some(to) = to.or(connection.peer) else { return Some(Err(NetError::InvalidInput)) };
             match connection.datagrams().send_slice(data, (IpAddress::Ipv4(*to.ip()), to.port())) {
                 Ok(()) => {
@@ -193,7 +200,14 @@ impl<Plat: Platform> UdpSocket<Plat> {
         buffer: &mut [u8],
         limit: impl Into<Limit<'l, Plat>>,
     ) -> Result<(usize, SocketAddr), NetError> {
-        self.stack.wait(limit.into(), &self.waits.readable, |state| take(state, self.index, buffer).map(Ok))
+        let user = caller::<Plat>();
+        self.stack.wait(limit.into(), &self.waits.readable, |state| {
+            state.note_user(self.index, user);
+            if state.connection(self.index)?.owner == Owner::Abandoned {
+                return Some(Err(NetError::ConnectionReset));
+            }
+            take(state, self.index, buffer).map(Ok)
+        })
     }
 
     /// Like [`recv_from`](Self::recv_from), without the address of the sender.

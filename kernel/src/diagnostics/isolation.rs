@@ -4,7 +4,8 @@
 //! printed, and the other Gs continue. Joining the G returns [`JoinError::StackOverflow`] after a stack overflow, and
 //! [`JoinError::Panicked`] after a panic or an exception. The stack of the G is not unwound, so nothing that the G
 //! owned is dropped. If the G held a lock, the lock is never released. If it was about to send a value, the value is
-//! never sent. The stack of the G is never used again, because other Gs may have references into that stack. If the G
+//! never sent. Its connections are reset, and its UDP sockets and listeners end: see [`kernel_net::Stack::abandon`]. The stack of the
+//! G is never used again, because other Gs may have references into that stack. If the G
 //! ran the function of a `Once`, the waiters and later callers of that `Once` panic.
 //!
 //! If the G has open scopes, their children continue, and they may borrow from the stack frames of the G and of its
@@ -38,6 +39,7 @@ use crate::cpu::percpu::{self, CpuId, PreemptGuard};
 use crate::diagnostics::backtrace::Backtrace;
 use crate::diagnostics::exception::{self, Description, Registers};
 use crate::drivers::console::{self, LineWriter};
+use crate::drivers::net;
 use crate::sched::platform::Kernel;
 
 /// Whether a panic, an exception or a stack overflow ends only its G. Set once, before the first G runs.
@@ -73,6 +75,8 @@ pub(crate) fn end_after_overflow(frame_bytes: Option<usize>, backtrace: Backtrac
 
 /// Ends the calling G without unwinding its stack.
 fn leave(reason: JoinError) -> ! {
+    let goroutine = Pinned::<Kernel>::new().goroutine().id();
+    net::abandon(goroutine);
     #[expect(unsafe_code, reason = "leaves frames without unwinding them")]
     // SAFETY: only the children of the G's scopes can borrow from its frames, and `abandon` waits until they have
     // ended. Programs are `no_std`, so no frame belongs to code, such as `std::thread::scope`, that must not be left

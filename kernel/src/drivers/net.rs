@@ -10,6 +10,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use gmp_sched::goroutine::GoroutineId;
 use gmp_sched::platform::OutOfResources;
 use kernel_net::{Configuration, Loopback, Network, PAGE_BYTES, ROOM_PAGES, Room, Stack};
 use spin::Once;
@@ -166,6 +167,13 @@ impl Served {
             }
         }
         self.stack.get().ok_or(NetError::Device)
+    }
+}
+
+/// Ends the connections and sockets of a G, which ends without dropping its values. Called by the G. May block.
+pub(crate) fn abandon(goroutine: GoroutineId) {
+    for stack in [&NETWORK, &LOOPBACK].into_iter().filter_map(|served| served.stack.get()) {
+        stack.abandon(goroutine);
     }
 }
 

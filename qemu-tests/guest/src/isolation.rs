@@ -9,6 +9,7 @@ use gmp_sched::goroutine::WaitReason;
 use gmp_sched::platform::Pinned;
 use kernel::internals;
 use kernel::internals::Storm;
+use kernel::net::{self, NetError, TcpListener, TcpStream, UdpSocket, Usage};
 use kernel::percpu::{self, PreemptGuard};
 use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
@@ -347,3 +348,33 @@ fn panic_without_the_option_ends_the_machine() {
     let _ = dies.join();
 }
 guest_test!(panic_without_the_option_ends_the_machine, status = 2, texts = &["as in Go", "goroutine 1 [join"]);
+
+/// A G that dies does not drop what it holds. Nevertheless its connections end, and its ports are free again.
+fn dead_gs_leave_no_sockets() {
+    for round in 0..20 {
+        let server = go(|| {
+            let listener = TcpListener::bind("127.0.0.1:7").unwrap();
+            let _datagrams = UdpSocket::bind("127.0.0.1:7").unwrap();
+            let (stream, _) = listener.accept().unwrap();
+            assert_eq!(stream.read(&mut [0; 9]), Ok(4));
+            provoke::null_read();
+        });
+        let end = now() + Duration::from_secs(10);
+        let near = loop {
+            match TcpStream::connect("127.0.0.1:7") {
+                Ok(near) => break near,
+                Err(error) => assert!(now() < end, "round {round}: {error}"),
+            }
+            sleep(Duration::from_millis(1));
+        };
+        near.write_all(b"data").unwrap();
+        assert_eq!(near.read(&mut [0; 9]), Err(NetError::ConnectionReset));
+        assert_eq!(server.join(), Err(JoinError::panicked()));
+        drop(near);
+        while net::usage() != Usage::default() {
+            assert!(now() < end, "round {round}: {:?}", net::usage());
+            sleep(Duration::from_millis(1));
+        }
+    }
+}
+guest_test!(dead_gs_leave_no_sockets, smp = &[1, 8], options = &["panic=isolate"]);

@@ -1,0 +1,90 @@
+//! What a G leaves behind that ends without dropping its values: on the machine a panic ends a G in this way, with
+//! `panic=isolate`.
+//!
+//! The stack cannot know which values the G owned. But it knows who has used an object. A connection ends with the G that
+//! has used it last: its peer gets a reset, and so does another G that uses the connection later. A listener, or a UDP
+//! socket, ends only if no other G has ever used it, because a server may have several Gs that accept or receive.
+//!
+//! The port and the memory for data are free then. What is left is an entry in a table, for the values that may still
+//! refer to it: less than the stack of the G, which is not used again, either. If another G drops the value later, the
+//! entry is free, too. Queries of names are over before a G runs code of the program, so none is left.
+
+use gmp_sched::goroutine::GoroutineId;
+use gmp_sched::platform::{Pinned, Platform};
+use gmp_sched::time::Instant;
+
+use crate::connections::{Owner, Protocol};
+use crate::state::State;
+
+/// The Gs that have used an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Users {
+    Nobody,
+    One(GoroutineId),
+    Several,
+}
+
+impl Users {
+    /// Notes that the caller uses the object.
+    pub(crate) fn add(&mut self, user: GoroutineId) {
+        *self = match *self {
+            Self::Nobody => Self::One(user),
+            Self::One(other) if other == user => Self::One(user),
+            Self::One(_) | Self::Several => Self::Several,
+        };
+    }
+}
+
+/// Returns the calling G.
+pub(crate) fn caller<Plat: Platform>() -> GoroutineId {
+    Pinned::<Plat>::new().goroutine().id()
+}
+
+impl<Plat: Platform> State<Plat> {
+    /// Ends what a G has left behind, which has ended without dropping its values.
+    pub(crate) fn abandon(&mut self, goroutine: GoroutineId, now: Instant) {
+        for index in self.connections.indices() {
+            let Some(connection) = self.connections.get(index) else { continue };
+            if connection.users != Users::One(goroutine) {
+                continue;
+            }
+            match connection.owner {
+                Owner::Stream => connection.socket().abort(),
+                Owner::Datagrams => {
+                    connection.datagrams().close();
+                    self.udp_sockets -= 1;
+                }
+                Owner::HalfOpen(_) | Owner::Queued(_) | Owner::Closing | Owner::Abandoned => continue,
+            }
+            connection.owner = Owner::Abandoned;
+            self.abandoned += 1;
+            self.settle(index, now);
+        }
+        for index in 0..self.listeners.len() {
+            if self.listeners[index].users == Users::One(goroutine) && self.listeners[index].listener.is_some() {
+                self.unlisten(index, now);
+                self.listeners[index].is_abandoned = true;
+            }
+        }
+    }
+
+    /// Removes a connection or a UDP socket that was [abandoned](Self::abandon), because its value was dropped
+    /// nevertheless. Returns whether it was.
+    pub(crate) fn remove_abandoned(&mut self, index: usize) -> bool {
+        let was_abandoned = self.connections.get(index).is_some_and(|it| it.owner == Owner::Abandoned);
+        if was_abandoned {
+            self.abandoned -= 1;
+            self.connections.remove(index);
+        }
+        was_abandoned
+    }
+
+    /// Notes that a G uses a connection or a UDP socket.
+    pub(crate) fn note_user(&mut self, index: usize, user: GoroutineId) {
+        match self.connections.get(index) {
+            Some(connection) if connection.key.protocol == Protocol::Tcp => connection.users = Users::One(user),
+            Some(connection) => connection.users.add(user),
+            None => {}
+        }
+    }
+}
