@@ -1,0 +1,119 @@
+//! The network on the host: what programs see there is what they see on the machine.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use gmp_sched::cancel::ContextError;
+use gmp_sched::native;
+use kernel::net::{self, MAX_DATAGRAM, NetError, TcpListener, TcpStream, UdpSocket, Usage};
+use kernel::prelude::{go, now, sleep};
+
+const LATE: NetError = NetError::Limit(ContextError::DeadlineExceeded);
+
+fn run(test: fn()) {
+    // SAFETY: the threads of the test stay alive until the process ends.
+    unsafe { native::enter() }.run(2, test);
+}
+
+/// One test, because it counts all sockets of the process.
+#[test]
+fn network_of_the_host_is_that_of_the_machine() {
+    run(|| {
+        datagrams_arrive_whole_from_the_peer_that_was_chosen();
+        several_gs_receive_from_one_socket();
+        names_are_looked_up();
+        lookup_does_not_stop_other_gs();
+        panicking_g_leaves_no_socket();
+        assert_eq!(net::usage(), Usage::default());
+    });
+}
+
+fn bind() -> UdpSocket {
+    UdpSocket::bind("127.0.0.1:0").unwrap()
+}
+
+fn datagrams_arrive_whole_from_the_peer_that_was_chosen() {
+    let (near, far, other) = (bind(), bind(), bind());
+    let taken = far.local_addr();
+    assert_eq!(UdpSocket::bind(taken).map(drop), Err(NetError::AddrInUse));
+    assert_eq!(UdpSocket::bind("10.9.9.9:0").map(drop), Err(NetError::AddrNotAvailable));
+    assert_eq!(near.send(b"to nobody"), Err(NetError::InvalidInput));
+    assert_eq!(near.send_to(b"x", "0.0.0.0:7"), Err(NetError::AddrNotAvailable));
+    assert_eq!(near.send_to(b"x", "nowhere:7"), Err(NetError::InvalidInput));
+    assert_eq!(near.send_to(&[0; MAX_DATAGRAM + 1], taken), Err(NetError::MessageTooLong));
+    far.connect(near.local_addr()).unwrap();
+    near.connect(far.local_addr()).unwrap();
+    assert_eq!(other.send_to(b"dropped", taken), Ok(7));
+    let answers = go(move || {
+        let mut buffer = [0; MAX_DATAGRAM];
+        for length in (0..=MAX_DATAGRAM).step_by(368) {
+            assert_eq!(far.recv(&mut buffer), Ok(length));
+            assert_eq!(far.send(&buffer[..length.min(10)]), Ok(length.min(10)));
+        }
+    });
+    for length in (0..=MAX_DATAGRAM).step_by(368) {
+        assert_eq!(near.send(&vec![7; length]), Ok(length));
+        let mut buffer = [0; 5];
+        // What does not fit is dropped.
+        assert_eq!(near.recv_from(&mut buffer), Ok((length.min(5), taken)));
+        assert!(buffer[..length.min(5)].iter().all(|&byte| byte == 7));
+    }
+    answers.join().unwrap();
+    assert_eq!(near.recv_from_until(&mut [0], now() + Duration::from_millis(5)), Err(LATE));
+    assert_eq!(net::usage(), Usage { udp_sockets: 2, ..Usage::default() });
+}
+
+fn several_gs_receive_from_one_socket() {
+    let far = std::sync::Arc::new(bind());
+    let receive = |_| {
+        let far = far.clone();
+        go(move || far.recv(&mut [0; 9]).unwrap())
+    };
+    let receiving: Vec<_> = (0..10).map(receive).collect();
+    let near = bind();
+    for length in 0..9 {
+        assert_eq!(near.send_to(&[0; 9][..length], far.local_addr()), Ok(length));
+    }
+    assert_eq!(near.send_to(&[0; 9], far.local_addr()), Ok(9));
+    let mut lengths: Vec<_> = receiving.into_iter().map(|g| g.join().unwrap()).collect();
+    lengths.sort_unstable();
+    assert!(lengths.into_iter().eq(0..10));
+}
+
+fn names_are_looked_up() {
+    let soon = || now() + Duration::from_secs(60);
+    let own = |port| vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)];
+    assert_eq!(net::lookup_host_until("127.0.0.1:80", soon()), Ok(own(80)));
+    assert!(net::lookup_host_until("localhost:81", soon()).unwrap().contains(&own(81)[0]));
+    for text in ["localhost", "localhost:", "localhost:65536", ""] {
+        assert_eq!(net::lookup_host_until(text, soon()), Err(NetError::InvalidInput), "{text}");
+    }
+    assert_eq!(net::lookup_host_until("a..b:80", soon()), Err(NetError::NameNotFound));
+    // This network has no IPv6.
+    assert_eq!(net::lookup_host_until("[::1]:80", soon()), Err(NetError::NameNotFound));
+    assert_eq!(net::lookup_host_until("localhost:80", now()), Err(LATE));
+}
+
+/// The resolver of the host blocks its thread, but not the P.
+fn lookup_does_not_stop_other_gs() {
+    let all: Vec<_> =
+        (0..20).map(|_| go(|| net::lookup_host_until("localhost:1", now() + Duration::from_secs(60)))).collect();
+    let counts = go(|| (0..10).for_each(|_| sleep(Duration::from_micros(10))));
+    counts.join().unwrap();
+    assert!(all.into_iter().all(|g| g.join().unwrap().is_ok()));
+}
+
+fn panicking_g_leaves_no_socket() {
+    static HAD_SOCKETS: AtomicBool = AtomicBool::new(false);
+    let dies = go(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _near = TcpStream::connect(listener.local_addr()).unwrap();
+        let (_far, _) = listener.accept().unwrap();
+        let _datagrams = bind();
+        assert_eq!(net::usage(), Usage { connections: 2, listeners: 1, udp_sockets: 1, half_open: 0 });
+        HAD_SOCKETS.store(true, Ordering::Relaxed);
+        std::panic::resume_unwind(Box::new("on purpose"));
+    });
+    assert!(dies.join().is_err() && HAD_SOCKETS.load(Ordering::Relaxed));
+}
