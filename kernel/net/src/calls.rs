@@ -7,6 +7,7 @@ use core::net::Ipv4Addr;
 use gmp_sched::platform::{OutOfResources, Platform};
 use gmp_sched::time::Instant;
 use smoltcp::socket::tcp::State as TcpState;
+use smoltcp::wire::IpCidr;
 
 use crate::abandoned::Users;
 use crate::connections::{Connection, Key, Owner, Protocol, Waits};
@@ -125,9 +126,19 @@ impl<Plat: Platform> State<Plat> {
         self.connections.waits(index)
     }
 
+    /// Whether an address is that of at most one computer.
+    fn is_one_computer(&self, address: Ipv4Addr) -> bool {
+        let of_network = |network: &IpCidr| {
+            let IpCidr::Ipv4(network) = network;
+            network.broadcast() == Some(address)
+        };
+        let is_for_all = address.is_multicast() || address.is_broadcast();
+        !address.is_unspecified() && !is_for_all && !self.interface.ip_addrs().iter().any(of_network)
+    }
+
     /// Begins a connection to a peer. Returns its index.
     pub(crate) fn connect(&mut self, peer: Ipv4Addr, peer_port: u16, now: Instant) -> Result<usize, NetError> {
-        if peer.is_unspecified() || peer_port == 0 {
+        if !self.is_one_computer(peer) || peer_port == 0 {
             return Err(NetError::AddrNotAvailable);
         }
         let key = |port| Key { protocol: Protocol::Tcp, peer, peer_port, port };

@@ -10,7 +10,9 @@ use smoltcp::socket::tcp::State as TcpState;
 use smoltcp::wire::{EthernetFrame, IpProtocol, Ipv4Packet, TcpPacket, TcpSeqNumber};
 
 use crate::abandoned::Users;
+use crate::error::NetError;
 use crate::fuzz::fill_segment;
+use crate::packet::{Class, classify};
 use crate::stack::Usage;
 use crate::tests::{ADDRESS, Bench, SERVER, arp_answer, datagram};
 
@@ -29,11 +31,13 @@ struct Peer {
     expected: u32,
     /// The port of the computer.
     to: u16,
+    /// How many bytes the peer can take.
+    window: u16,
 }
 
 impl Peer {
     fn new(port: u16, to: u16) -> Self {
-        Self { port, next: FIRST, expected: 0, to }
+        Self { port, next: FIRST, expected: 0, to, window: 60_000 }
     }
 
     /// Sends a segment, and returns the flags of the answers.
@@ -50,7 +54,7 @@ impl Peer {
             segment.set_fin(flags & FIN != 0);
             segment.set_rst(flags & RST != 0);
             segment.set_ack(flags & ACK != 0);
-            segment.set_window_len(60_000);
+            segment.set_window_len(self.window);
         });
         self.next = self.next.wrapping_add(data.len() as u32 + u32::from(flags & (SYN | FIN) != 0));
         bench.other.lock().unwrap().arrived.push_back(frame);
@@ -59,7 +63,12 @@ impl Peer {
 
     /// Takes what the computer has sent, and returns the flags of the segments for this peer.
     fn receive(&mut self, bench: &mut Bench) -> Vec<u8> {
-        let (sent, _) = bench.serve();
+        let (mut sent, _) = bench.serve();
+        let is_question = |frame: &Vec<u8>| classify(frame) == Class::Neighbour;
+        if sent.iter().any(is_question) {
+            bench.other.lock().unwrap().arrived.push_back(arp_answer(SERVER));
+            sent.extend(bench.serve().0);
+        }
         let mut all = Vec::new();
         for frame in sent {
             let Ok(ip) = Ipv4Packet::new_checked(&frame[14..]) else { continue };
@@ -92,8 +101,6 @@ fn computer() -> (Bench, usize) {
     let (listener, ..) = bench.state.listen(7).unwrap();
     // Answers that were not asked for are not believed.
     let stream = bench.state.connect(SERVER, 9, bench.now).unwrap();
-    bench.serve();
-    bench.other.lock().unwrap().arrived.push_back(arp_answer(SERVER));
     let mut peer = Peer::new(9, 0);
     assert_eq!(peer.receive(&mut bench), [SYN]);
     peer.next = 0;
@@ -129,6 +136,43 @@ fn segment_for_all_or_from_nobody_is_not_answered() {
         }
     }
     assert_eq!(bench.state.usage(), Usage { listeners: 1, ..Usage::default() });
+}
+
+#[test]
+fn nobody_connects_to_all_computers() {
+    let (mut bench, _) = computer();
+    let all = [Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST, Ipv4Addr::new(10, 0, 0, 255), Ipv4Addr::new(224, 0, 0, 1)];
+    for peer in all {
+        assert_eq!(bench.state.connect(peer, 7, bench.now), Err(NetError::AddrNotAvailable), "{peer}");
+    }
+}
+
+/// A peer that reads nothing for an hour keeps its connection, and gets the data when it has room.
+#[test]
+fn window_of_zero_is_probed_as_long_as_the_peer_answers() {
+    let (mut bench, listener) = computer();
+    let mut peer = Peer::new(100, 7);
+    peer.window = 0;
+    peer.connect(&mut bench);
+    let stream = bench.state.accept(listener).unwrap();
+    assert_eq!(bench.state.connection(stream).unwrap().send(b"data"), Ok(4));
+    bench.state.settle(stream, bench.now);
+    let (end, before) = (bench.now + Duration::from_secs(3_600), peer.expected);
+    let mut probes = 0;
+    while bench.now < end {
+        bench.now += Duration::from_secs(1);
+        if !peer.receive(&mut bench).is_empty() {
+            probes += 1;
+            peer.expected = before;
+            peer.send(&mut bench, ACK, &[]);
+        }
+    }
+    // At most one a minute in the end.
+    assert!((60..100).contains(&probes), "{probes}");
+    peer.window = 100;
+    peer.send(&mut bench, ACK, &[]);
+    assert_eq!(peer.expected, before.wrapping_add(4));
+    assert!(bench.state.connection(stream).unwrap().socket().may_send());
 }
 
 #[test]
