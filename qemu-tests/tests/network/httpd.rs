@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 
+use ruzstd::decoding::StreamingDecoder;
 use sha2::{Digest as _, Sha256};
 
 use super::Server;
@@ -169,17 +171,58 @@ fn ranges_of_a_disk_are_served() {
         ("GET", "Range: bytes=100001-\r\n", "416 Range Not Satisfiable", b"416 Range Not Satisfiable\n"),
         ("POST", "", "405 Method Not Allowed", b"405 Method Not Allowed\n"),
     ] {
-        write!(stream.get_mut(), "{method} /disk HTTP/1.1\r\nHost: x\r\n{range}\r\n").expect("the machine listens");
-        let mut lines = stream.by_ref().lines().map(|line| line.expect("text"));
-        let head: Vec<String> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+        let (head, body) = exchange(&mut stream, method, "/disk", range);
         assert_eq!(head[0], format!("HTTP/1.1 {status}"));
-        let length = head.iter().find_map(|line| line.strip_prefix("Content-Length: ")).expect("a length");
-        let mut body = vec![0; if method == "HEAD" { 0 } else { length.parse().expect("a number") }];
-        stream.read_exact(&mut body).expect("a body");
         assert!(body == expected, "{range} {}", body.len());
         let field = head.iter().find_map(|line| line.strip_prefix("Content-Range: bytes "));
         assert_eq!(field.is_some(), status.starts_with("206") || status.starts_with("416"), "{head:?}");
     }
     drop(stream);
     machine.end("httpd: 7 requests\n");
+}
+
+/// Sends a request with one more field, and reads the answer. Returns the lines of its head, and its body.
+fn exchange(stream: &mut BufReader<TcpStream>, method: &str, path: &str, field: &str) -> (Vec<String>, Vec<u8>) {
+    write!(stream.get_mut(), "{method} {path} HTTP/1.1\r\nHost: x\r\n{field}\r\n").expect("the machine listens");
+    let mut lines = stream.by_ref().lines().map(|line| line.expect("text"));
+    let head: Vec<String> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+    let length = head.iter().find_map(|line| line.strip_prefix("Content-Length: ")).expect("a length");
+    let mut body = vec![0; if method == "HEAD" { 0 } else { length.parse().expect("a number") }];
+    stream.read_exact(&mut body).expect("a body");
+    (head, body)
+}
+
+/// The image is that of the tests of file systems.
+#[test]
+fn files_of_a_file_system_are_served() {
+    let compressed = fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/files/image.zst")).expect("an image");
+    let mut image = Vec::new();
+    StreamingDecoder::new(compressed).expect("a compressed file").read_to_end(&mut image).expect("a whole file");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("image");
+    fs::write(&file, image).expect("written");
+    let machine = Server::start(&["--smp=2", &format!("--disk={}", file.display())], ("httpd", 80), 1);
+    let mut stream = BufReader::new(machine.connect());
+    // The file `large` contains each number 256 times.
+    let large: Vec<u8> = (1_000_000..1_000_400_u32).flat_map(|word| (word / 256).to_le_bytes()).collect();
+    for (path, field, status, expected) in [
+        ("/files/hello.txt", "", 200, &b"hello, file system\n"[..]),
+        ("/files/n%C3%A4me%20with%20spaces?x", "", 200, b"no newline at the end"),
+        ("/files/many/../folder/deepest/note", "Range: bytes=256-258\r\n", 206, b"\x00\x01\x02"),
+        ("/files/large", "Range: bytes=4000000-4001599\r\n", 206, &large),
+        ("/files/empty", "", 200, b""),
+        ("/files/empty", "Range: bytes=0-\r\n", 416, b"416 Range Not Satisfiable\n"),
+        ("/files/nowhere", "", 404, b"404 Not Found\n"),
+        ("/files/loop", "", 404, b"404 Not Found\n"),
+        ("/files/many", "", 404, b"404 Not Found\n"),
+        ("/files", "", 404, b"404 Not Found\n"),
+        ("/files/%", "", 400, b"400 Bad Request\n"),
+    ] {
+        let (head, body) = exchange(&mut stream, "GET", path, field);
+        assert!(head[0].starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {}", head[0]);
+        assert!(body == expected, "{path}: {} bytes", body.len());
+        assert_eq!(head.contains(&"Content-Type: text/plain".to_owned()), status >= 400 || path.ends_with(".txt"));
+    }
+    drop(stream);
+    machine.end("httpd: 11 requests\n");
 }

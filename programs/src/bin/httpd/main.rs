@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `/sched` | shows live what the scheduler does |
 //! | `/disk` | the content of the first disk (`--disk FILE`), or a range of it |
+//! | `/files/PATH` | a file of the file system (ext2, ext3 or ext4) on that disk |
 //! | `/sha256` | the hash of the body of a `POST` |
 //!
 //! `--port N` is the port of the machine (80). With `--connections N` the program ends after N connections.
@@ -17,7 +18,6 @@
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use kernel::disk::disks;
 use kernel::net::{NetError, Shutdown, TcpStream};
 use kernel::platform::Limit;
 use kernel::prelude::*;
@@ -25,10 +25,12 @@ use programs::ServerOptions;
 use sha2::{Digest as _, Sha256};
 
 mod body;
+mod files;
 mod request;
 mod sched;
 
 use body::{Arrived, BODY_BYTES, Mistake};
+use files::{Resource, kind};
 use request::{Body, Code, Method, Request};
 
 kernel::main!(main);
@@ -38,7 +40,7 @@ static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
 /// How long a client may take for the head of a request, and to take a part of an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The bytes of a disk that are read at once.
+/// The bytes of a resource that are read at once.
 const PART_BYTES: usize = 64 * 1024;
 
 const INDEX: &str = "<!doctype html><title>httpd</title><h1>It works</h1>\n\
@@ -128,11 +130,13 @@ impl Client<'_> {
                 sched::work();
                 self.answer(Code::Ok, "", "text/plain", "Gs compute and sleep for five seconds\n")
             }
-            ("/disk", _) if is_read && !disks().is_empty() => self.disk(request),
             ("/sched/work" | "/sha256", _) => self.fail(Code::MethodNotAllowed, "Allow: POST\r\n"),
             ("/" | "/sched" | "/sched/events", _) => self.fail(Code::MethodNotAllowed, "Allow: GET, HEAD\r\n"),
-            ("/disk", _) if !disks().is_empty() => self.fail(Code::MethodNotAllowed, "Allow: GET, HEAD\r\n"),
-            _ => self.fail(Code::NotFound, ""),
+            (path, _) => match Resource::find(path) {
+                Ok(resource) if is_read => self.send(request, resource),
+                Ok(_) => self.fail(Code::MethodNotAllowed, "Allow: GET, HEAD\r\n"),
+                Err(status) => self.fail(status, ""),
+            },
         };
         answered.map_err(Mistake::Network)
     }
@@ -180,10 +184,9 @@ impl Client<'_> {
         self.answer(Code::Ok, "", "text/plain", &text).map_err(Mistake::Network)
     }
 
-    /// Answers with the content of the first disk, or a range of it.
-    fn disk(&self, request: &Request) -> Result<(), NetError> {
-        let disk = &disks()[0];
-        let length = disk.len_bytes();
+    /// Answers with a resource, or a range of it.
+    fn send(&self, request: &Request, mut resource: Resource) -> Result<(), NetError> {
+        let length = resource.length();
         // RFC 9110, 14.2: a range means something only for GET.
         let (status, fields, begin, end) = match request.range.filter(|_| request.method == Method::Get) {
             None => (Code::Ok, "Accept-Ranges: bytes\r\n".to_owned(), 0, length),
@@ -195,15 +198,13 @@ impl Client<'_> {
                 }
             },
         };
-        self.write(self.head(status, &fields, "application/octet-stream", end - begin).as_bytes())?;
+        self.write(self.head(status, &fields, kind(&request.path), end - begin).as_bytes())?;
         let (mut buffer, mut at) = (vec![0; PART_BYTES], begin);
         while self.has_body && at < end {
             let part = &mut buffer[..PART_BYTES.min(usize::try_from(end - at).unwrap_or(PART_BYTES))];
             // The client has been told the length, so an error of the disk can only end the connection.
-            match disk.asynchronous().read_at(at, part) {
-                Ok(count) if count == part.len() => self.write(part)?,
-                _ => return Err(NetError::Other),
-            }
+            resource.read(at, part).ok_or(NetError::Other)?;
+            self.write(part)?;
             at += part.len() as u64;
         }
         Ok(())

@@ -19,6 +19,7 @@ pub(crate) enum Code {
     ContentTooLarge,
     RangeNotSatisfiable,
     HeadTooLarge,
+    Internal,
     NotImplemented,
 }
 
@@ -34,6 +35,7 @@ impl Code {
             Self::ContentTooLarge => "413 Content Too Large",
             Self::RangeNotSatisfiable => "416 Range Not Satisfiable",
             Self::HeadTooLarge => "431 Request Header Fields Too Large",
+            Self::Internal => "500 Internal Server Error",
             Self::NotImplemented => "501 Not Implemented",
         }
     }
