@@ -19,6 +19,7 @@
 //!   channel's lock that blocks);
 //! - `engine::park`, `sync::blocking` and `chan::header`, which use `loom_wait` or `loom_lock` under loom, and the
 //!   usual code otherwise;
+//! - `refinements::preempt_in_place`, which otherwise only the feature `std` needs;
 //! - a few functions and names that only models use.
 
 pub(crate) use variant::{

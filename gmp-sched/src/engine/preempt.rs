@@ -98,7 +98,7 @@ pub fn first_tick<Plat: Platform>(machine: Option<&Machine<Plat>>, now: Instant)
 /// platform as well, see [`request`].
 pub fn end_slice<Plat: Platform>(machine: &Machine<Plat>) {
     if let Some(processor) = machine.processor_of_slice() {
-        processor.end_slice();
+        processor.end_slice(processor.tick());
     }
 }
 
@@ -219,7 +219,7 @@ fn displace_for_urgent<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned
 }
 
 /// Returns the reason that the trace records for a displacement.
-fn reason_to_displace<Plat: Platform>(scheduler: &Scheduler<Plat>) -> PreemptReason {
+pub(crate) fn reason_to_displace<Plat: Platform>(scheduler: &Scheduler<Plat>) -> PreemptReason {
     if scheduler.signals.is_ready() { PreemptReason::Device } else { PreemptReason::Timer }
 }
 

@@ -28,17 +28,19 @@ impl<Plat: Platform> Processor<Plat> {
         self.sampler.advance();
         let (slice, tick) = (&self.slice, self.tick());
         // ANCHOR: check_slice
-        if slice.seen.load(Ordering::Relaxed) != tick {
+        // Ordering: Acquire; partner: the Release in `CurrentSlice::begin`.
+        if slice.seen.load(Ordering::Acquire) != tick {
             slice.begin(tick, now);
         } else if now - Instant::from_nanos(slice.since.load(Ordering::Relaxed)) >= Plat::slice() {
-            self.end_slice();
+            self.end_slice(tick);
         }
         // ANCHOR_END: check_slice
     }
 
-    /// Ends the current slice, so that its G is preempted at the next point where the G can be switched out.
-    pub(crate) fn end_slice(&self) {
-        self.slice.ends.store(self.tick(), Ordering::Relaxed);
+    /// Ends the slice of `tick`, so that its G is preempted at the next point where the G can be switched out. (If sysmon
+    /// calls this, the holder of the P may have begun the next slice already. That slice must not end.)
+    pub(crate) fn end_slice(&self, tick: u64) {
+        self.slice.ends.store(tick, Ordering::Relaxed);
         if !Plat::TIMER_INTERRUPTS {
             // If the holder of the P begins a slow pick at the same time, the request may be lost. In that case sysmon
             // repeats it.

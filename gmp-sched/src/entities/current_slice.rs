@@ -46,7 +46,9 @@ impl CurrentSlice {
 
     /// Begins the slice of `tick`.
     pub(crate) fn begin(&self, tick: u64, now: Instant) {
-        self.seen.store(tick, Ordering::Relaxed);
         self.since.store(now.as_nanos(), Ordering::Relaxed);
+        // Ordering: Release, so that sysmon, if it sees the tick, does not see when an earlier slice began. Partner: the
+        // Acquire in `check_slice`.
+        self.seen.store(tick, Ordering::Release);
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Locked<T: 'static> {
     /// Whether one of the locks in `depth` was taken because the G unwinds its stack. See `Machine::lock_to_unwind`.
     pub(crate) unwinds: AtomicBool,
     /// Whether the G is locked only because it is preempted in place. Guarded by the scheduler lock while it is `true`.
-    #[cfg(all(feature = "std", feature = "refinements"))]
+    #[cfg(all(any(feature = "std", gmp_loom), feature = "refinements"))]
     pub(crate) is_preempted: AtomicBool,
     /// Whether the M waits for a P and is counted in `Shared::idle_locked`. Guarded by the scheduler lock.
     pub(crate) waits: AtomicBool,
@@ -27,7 +27,7 @@ impl<T> Locked<T> {
             goroutine: AtomicRef::none(),
             depth: AtomicU64::new(0),
             unwinds: AtomicBool::new(false),
-            #[cfg(all(feature = "std", feature = "refinements"))]
+            #[cfg(all(any(feature = "std", gmp_loom), feature = "refinements"))]
             is_preempted: AtomicBool::new(false),
             waits: AtomicBool::new(false),
         }

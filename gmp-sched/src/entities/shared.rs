@@ -34,7 +34,7 @@ pub(crate) struct Shared<Plat: Platform> {
     /// An M with a locked G is counted once for the lock, because it runs no other Gs, besides any count for a call.
     pub(crate) blocked_machines: u32,
     /// Number of Ms whose Gs are preempted in place. They are among the blocked ones.
-    #[cfg(all(feature = "std", feature = "refinements"))]
+    #[cfg(all(any(feature = "std", gmp_loom), feature = "refinements"))]
     pub(crate) preempted: u32,
     /// Number of Ms needed in addition to the blocked ones: one for each P that is in use or is about to be used.
     pub(crate) machines_wanted: usize,
@@ -60,7 +60,7 @@ impl<Plat: Platform> Shared<Plat> {
             machines: 0,
             retired_machines: List::new(),
             blocked_machines: 0,
-            #[cfg(all(feature = "std", feature = "refinements"))]
+            #[cfg(all(any(feature = "std", gmp_loom), feature = "refinements"))]
             preempted: 0,
             machines_wanted: processors,
             surplus_since: Instant::NEVER,

@@ -24,6 +24,7 @@ mod device_signals;
 mod epoch;
 mod future;
 mod idle;
+mod in_place;
 mod join;
 mod kthread;
 mod lock;

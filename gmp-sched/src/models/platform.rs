@@ -24,6 +24,7 @@ use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::{ParkedStatus, Status};
 use crate::platform::{Parking, Pinned, Platform, Scavenged};
+use crate::refinements::preempt_in_place::continue_in_place;
 
 /// The platform of loom's threads.
 #[derive(Debug)]
@@ -232,6 +233,11 @@ pub(super) fn run_outside(body: impl FnOnce()) {
     CURRENT.with(|current| current.set(before));
 }
 
+/// Advances the clock.
+pub(super) fn let_time_pass(duration: Duration) {
+    CLOCK.set(CLOCK.get() + duration.as_nanos() as u64);
+}
+
 /// Runs `body` with preemption off.
 pub(super) fn run_pinned(body: impl FnOnce()) {
     IS_PINNED.with(|is_pinned| is_pinned.set(true));
@@ -352,6 +358,9 @@ impl Setting {
             // In a model, a park unwinds the M. The M continues here as if `park_thread` had returned. The M checked
             // the queues once more before it parked, so this check is not repeated.
             run_as(machine, |pinned| match machine.locked_goroutine() {
+                Some(preempted) if machine.locked.is_preempted.load(Ordering::Relaxed) => {
+                    continue_in_place(pinned, machine, preempted);
+                }
                 Some(locked) => run_locked(pinned, machine, locked),
                 None => {
                     machine.take_assigned();
@@ -418,7 +427,9 @@ impl Setting {
         let mut shared = scheduler.shared.lock();
         let in_rings =
             scheduler.processors().iter().flat_map(|processor| core::iter::from_fn(|| processor.queue.pop(true)));
-        let queued = in_rings.count() + core::iter::from_fn(|| scheduler.take_global(&mut shared)).count();
+        let queued = in_rings.count()
+            + core::iter::from_fn(|| scheduler.take_global(&mut shared)).count()
+            + core::iter::from_fn(|| scheduler.take_locked(&mut shared)).count();
         assert_eq!(queued, runnable, "a G is lost, or on two queues");
     }
 }

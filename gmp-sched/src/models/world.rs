@@ -19,6 +19,7 @@ use crate::entities::processor_status::ProcessorStatus;
 use crate::entities::status::Status;
 use crate::entities::timers::Action;
 use crate::platform::Pinned;
+use crate::refinements::preempt_in_place::give_way_in_place;
 
 /// A time that the clock of a model never reaches.
 const SOON: Instant = Instant::from_nanos(1 << 50);
@@ -164,6 +165,31 @@ fn stopping_against_a_handoff() {
         let has_stopped = scene.stop();
         blocks.join().unwrap();
         scene.check(has_stopped, &[]);
+    });
+}
+
+/// A G is preempted in place to stop the world, even if no G may be preempted otherwise. Its M waits until the world has
+/// started again.
+#[test]
+fn stopping_against_a_g_that_is_preempted_in_place() {
+    explore_every_point(|| {
+        let scene = Scene::new(2);
+        scene.setting.add_machine();
+        let machine = scene.setting.running_machine();
+        let ground = scene.ground.clone();
+        let interrupted = spawn_as(machine, move |pinned| {
+            give_way_in_place(pinned, 0);
+            ground.used();
+        });
+        let has_stopped = scene.stop();
+        interrupted.join().unwrap();
+        if machine.processor().is_some() {
+            assert!(is_asked(machine), "a G keeps running that was not asked to stop");
+            run_as(machine, |pinned| give_way_in_place(pinned, 0));
+        }
+        scene.check(has_stopped, &[]);
+        assert!(machine.processor().is_some(), "a G that was preempted to stop the world does not continue");
+        assert!(machine.locked_goroutine().is_none());
     });
 }
 

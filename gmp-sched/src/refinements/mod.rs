@@ -7,7 +7,7 @@ pub(crate) mod exchange_stacks;
 pub mod lock_os_thread;
 pub(crate) mod lone_yields;
 pub(crate) mod poison;
-#[cfg(feature = "std")]
+#[cfg(any(feature = "std", gmp_loom))]
 pub(crate) mod preempt_in_place;
 pub mod procs;
 pub(crate) mod retire;

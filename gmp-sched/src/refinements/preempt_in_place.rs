@@ -22,7 +22,7 @@
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
-use crate::engine::preempt::must_give_way;
+use crate::engine::preempt::{must_give_way, reason_to_displace};
 use crate::engine::urgent::await_next;
 use crate::engine::yield_now::has_nothing_else;
 use crate::entities::events::Leave;
@@ -40,8 +40,8 @@ use crate::record::trace::{EventKind, PreemptReason};
 enum Successor<Plat: Platform> {
     /// An idle M, which picks what to run.
     IdleMachine,
-    /// The M of this G, which was preempted before.
-    Preempted(&'static Goroutine<Plat>),
+    /// This M, whose G was preempted before.
+    Preempted(&'static Machine<Plat>),
 }
 
 /// Lets the calling G give its P up, if it has to give way and something else can run. Returns when its M has a P again.
@@ -62,6 +62,15 @@ pub(crate) fn give_way_in_place<Plat: Platform>(pinned: &Pinned<Plat>, limit: u3
     let Some(reason) = reason_to_give_way(machine.scheduler(), processor) else { return };
     let Some(successor) = machine.secure_to_preempt(me, reason, limit) else { return };
     machine.give_up(me, processor, reason, successor);
+    continue_in_place(pinned, machine, me);
+}
+
+/// Waits until `machine`, the calling M, has a P again for `me`, which was preempted in place, and continues `me`.
+pub(crate) fn continue_in_place<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    machine: &'static Machine<Plat>,
+    me: &'static Goroutine<Plat>,
+) {
     let processor = loop {
         // As in `wait_for_locked`, but the thread does not end with the scheduler: the G has not ended.
         if machine.take_assigned()
@@ -96,7 +105,7 @@ fn reason_to_give_way<Plat: Platform>(
         return None;
     }
     processor.slice.undisturbed_since.store(now.as_nanos(), Ordering::Relaxed);
-    Some(if scheduler.signals.is_ready() { PreemptReason::Device } else { PreemptReason::Timer })
+    Some(reason_to_displace(scheduler))
 }
 
 impl<Plat: Platform> Machine<Plat> {
@@ -110,21 +119,19 @@ impl<Plat: Platform> Machine<Plat> {
     ) -> Option<Successor<Plat>> {
         let scheduler = self.scheduler();
         let mut shared = scheduler.shared.lock();
-        // A locked G has secured an M when it was locked. When the scheduler is shut down, its idle Ms end. The world has to
-        // stop even at the limit, so there may be one more preempted G for each P.
-        let is_allowed = shared.preempted < limit || reason == PreemptReason::WorldStop;
-        let has_machine = me.is_locked() || is_allowed && shared.has_surplus();
-        if is_allowed && !has_machine {
-            Plat::request_machine(scheduler);
-        }
+        // The world has to stop even at the limit, so there may be one more preempted G for each P.
+        let is_allowed = |shared: &Shared<Plat>| shared.preempted < limit || reason == PreemptReason::WorldStop;
+        // A locked G has secured an M when it was locked.
+        let has_machine = me.is_locked() || is_allowed(&shared) && shared.has_surplus();
+        // When the scheduler is shut down, its idle Ms end.
         let successor = if has_machine && !scheduler.is_shut_down() {
-            Successor::IdleMachine
+            Some(Successor::IdleMachine)
         } else if reason == PreemptReason::Slice {
-            Successor::Preempted(scheduler.take_preempted(&mut shared)?)
+            scheduler.take_preempted(&mut shared).map(Successor::Preempted)
         } else {
-            return None;
+            None
         };
-        if !me.is_locked() {
+        if successor.is_some() && !me.is_locked() {
             shared.blocked_machines += 1;
             shared.preempted += 1;
             shared.update_surplus(Instant::NEVER);
@@ -132,12 +139,12 @@ impl<Plat: Platform> Machine<Plat> {
             self.locked.goroutine.store(Some(me), Ordering::Relaxed);
             self.locked.is_preempted.store(true, Ordering::Relaxed);
             self.note_lock(EventKind::LockThread, me);
-            if shared.preempted < limit && !shared.has_surplus() {
-                // The next G that has to give way should not have to wait for an M.
-                Plat::request_machine(scheduler);
-            }
         }
-        Some(successor)
+        if is_allowed(&shared) && !shared.has_surplus() {
+            // For `me`, if it has to continue now, or else for the next G that has to give way.
+            Plat::request_machine(scheduler);
+        }
+        successor
     }
 
     /// Puts `me`, the G of this M, on the list of locked Gs, and hands `processor` to `successor`.
@@ -173,17 +180,15 @@ impl<Plat: Platform> Machine<Plat> {
             }
             scheduler.publish_global_length(&shared);
             self.begin_to_wait(&mut shared);
-            if let Successor::Preempted(next) = successor
-                && let Some(to) = next.locked_machine()
-            {
-                to.assign_to_locked(&mut shared, processor);
-                drop(shared);
-                Plat::unpark_thread(to);
-                return;
+            if let Successor::Preempted(next) = successor {
+                next.assign_to_locked(&mut shared, processor);
             }
         }
-        scheduler.hand_off(processor);
-        // Another P may be idle.
+        match successor {
+            Successor::IdleMachine => scheduler.hand_off(processor),
+            Successor::Preempted(next) => Plat::unpark_thread(next),
+        }
+        // Another P may be idle. This is so also after an exchange, because neither G was on the list for a moment.
         scheduler.submitted();
     }
 
@@ -201,14 +206,12 @@ impl<Plat: Platform> Machine<Plat> {
 }
 
 impl<Plat: Platform> Scheduler<Plat> {
-    /// Takes the G that was preempted in place first, if there is one, off the list of locked Gs.
-    fn take_preempted(&self, shared: &mut Shared<Plat>) -> Option<&'static Goroutine<Plat>> {
-        let is_preempted = |goroutine: &'static Goroutine<Plat>| {
-            goroutine.locked_machine().is_some_and(|machine| machine.locked.is_preempted.load(Ordering::Relaxed))
-        };
-        let found = shared.locked.take_first(is_preempted);
+    /// Takes the G that was preempted in place first, if there is one, off the list of locked Gs. Returns its M.
+    fn take_preempted(&self, shared: &mut Shared<Plat>) -> Option<&'static Machine<Plat>> {
+        let is_preempted = |machine: &&'static Machine<Plat>| machine.locked.is_preempted.load(Ordering::Relaxed);
+        let found = shared.locked.take_first(|goroutine| goroutine.locked_machine().filter(is_preempted).is_some());
         self.publish_global_length(shared);
-        found
+        found?.locked_machine()
     }
 }
 

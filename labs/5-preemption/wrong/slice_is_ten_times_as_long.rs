@@ -5,6 +5,6 @@
         if slice.seen.load(Ordering::Relaxed) != tick {
             slice.begin(tick, now);
         } else if now - Instant::from_nanos(slice.since.load(Ordering::Relaxed)) >= 10 * Plat::slice() {
-            self.end_slice();
+            self.end_slice(tick);
         }
 // ANCHOR_END: check_slice

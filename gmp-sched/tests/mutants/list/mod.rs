@@ -7,6 +7,7 @@ mod composition;
 mod device_signals;
 mod future;
 mod idle;
+mod in_place;
 mod join;
 mod kthread;
 mod locked;
@@ -108,6 +109,7 @@ pub(crate) fn mutants() -> impl Iterator<Item = &'static Mutant> {
         future::MUTANTS,
         kthread::MUTANTS,
         locked::MUTANTS,
+        in_place::MUTANTS,
         device_signals::MUTANTS,
         run::MUTANTS,
         world::MUTANTS,
