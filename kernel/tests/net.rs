@@ -25,6 +25,7 @@ fn network_of_the_host_is_that_of_the_machine() {
         names_are_looked_up();
         lookup_does_not_stop_other_gs();
         panicking_g_leaves_no_socket();
+        keepalive_can_be_set();
         assert_eq!(net::usage(), Usage::default());
     });
 }
@@ -102,6 +103,18 @@ fn lookup_does_not_stop_other_gs() {
     let counts = go(|| (0..10).for_each(|_| sleep(Duration::from_micros(10))));
     counts.join().unwrap();
     assert!(all.into_iter().all(|g| g.join().unwrap().is_ok()));
+}
+
+fn keepalive_can_be_set() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stream = TcpStream::connect(listener.local_addr()).unwrap();
+    for seconds in [1, 60, 9 * 3_600] {
+        assert_eq!(stream.set_keepalive(Some(Duration::from_secs(seconds))), Ok(()), "{seconds}");
+    }
+    assert_eq!(stream.set_keepalive(None), Ok(()));
+    for silence in [Duration::from_millis(999), Duration::from_secs(10 * 3_600), Duration::MAX] {
+        assert_eq!(stream.set_keepalive(Some(silence)), Err(NetError::InvalidInput));
+    }
 }
 
 fn panicking_g_leaves_no_socket() {

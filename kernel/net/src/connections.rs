@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, SocketAddrV4};
+use core::time::Duration;
 
 use foldhash::fast::FixedState;
 use gmp_sched::platform::{OutOfResources, Platform};
@@ -90,6 +91,8 @@ pub(crate) struct Connection {
     pub(crate) end: Instant,
     /// Whether its last segment could not be sent because the MAC address of the neighbour is not known.
     pub(crate) is_unresolved: bool,
+    /// After how much silence the peer is asked whether it is still there.
+    pub(crate) keepalive: Option<Duration>,
     /// Whether the program has shut down the half for reading, and that for writing.
     pub(crate) is_shut: [bool; 2],
 }
@@ -119,6 +122,7 @@ impl Connection {
             peer: None,
             end: Instant::NEVER,
             is_unresolved: false,
+            keepalive: None,
             is_shut: [false; 2],
         })
     }

@@ -74,5 +74,5 @@ pub use link::{FRAME_BYTES, Link};
 pub use listener::{Incoming, TcpListener};
 pub use loopback::Loopback;
 pub use stack::{Configuration, Network, Stack, Usage};
-pub use stream::{Shutdown, TcpStream};
+pub use stream::{Shutdown, TcpStream, check_keepalive};
 pub use udp::{MAX_DATAGRAM, UdpSocket};

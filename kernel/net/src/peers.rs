@@ -14,6 +14,7 @@ use crate::error::NetError;
 use crate::fuzz::fill_segment;
 use crate::packet::{Class, classify};
 use crate::stack::Usage;
+use crate::state::std_duration;
 use crate::tests::{ADDRESS, Bench, SERVER, arp_answer, datagram};
 
 const SYN: u8 = 1;
@@ -173,6 +174,42 @@ fn window_of_zero_is_probed_as_long_as_the_peer_answers() {
     peer.send(&mut bench, ACK, &[]);
     assert_eq!(peer.expected, before.wrapping_add(4));
     assert!(bench.state.connection(stream).unwrap().socket().may_send());
+}
+
+/// Lets a peer that was connected be silent. Returns after how much time the connection has ended, and how often the peer
+/// was asked, which it answers if it is `alive`.
+fn be_silent(is_alive: bool, keepalive: Option<Duration>) -> (Duration, usize) {
+    let (mut bench, listener) = computer();
+    let mut peer = Peer::new(100, 7);
+    peer.connect(&mut bench);
+    let stream = bench.state.accept(listener).unwrap();
+    let connection = bench.state.connection(stream).unwrap();
+    connection.keepalive = keepalive;
+    connection.socket().set_keep_alive(keepalive.and_then(std_duration));
+    bench.state.settle(stream, bench.now);
+    let (began, expected, mut asked) = (bench.now, peer.expected, 0);
+    while bench.now < began + Duration::from_secs(1_000) {
+        bench.now += Duration::from_secs(1);
+        let answers = peer.receive(&mut bench);
+        if bench.state.connection(stream).unwrap().socket().state() != TcpState::Established {
+            break;
+        }
+        asked += answers.len();
+        peer.expected = expected;
+        if is_alive && !answers.is_empty() {
+            peer.send(&mut bench, ACK, &[]);
+        }
+    }
+    (bench.now - began, asked)
+}
+
+#[test]
+fn silent_peer_is_asked_and_given_up_if_it_does_not_answer() {
+    let [minute, all] = [60, 1_000].map(Duration::from_secs);
+    assert_eq!(be_silent(false, None), (all, 0));
+    // smoltcp also asks at once.
+    assert_eq!(be_silent(true, Some(minute)), (all, 17));
+    assert_eq!(be_silent(false, Some(minute)), (3 * minute, 3));
 }
 
 #[test]

@@ -373,6 +373,7 @@ fn limit_silence(connection: &mut Connection, now: Instant) {
         }
         return;
     }
+    let keepalive = connection.keepalive;
     let socket = connection.socket();
     let limit = match (owner, socket.state()) {
         // Nobody reads the data that arrives. smoltcp would count the silence before the end of the stream, too.
@@ -389,6 +390,8 @@ fn limit_silence(connection: &mut Connection, now: Instant) {
         (_, TcpState::SynSent) => Some(CLOSING),
         // smoltcp would also end a connection in which both sides are silent.
         _ if socket.send_queue() != 0 => Some(SILENCE),
+        // The peer was asked twice, in vain.
+        _ if keepalive.is_some() => keepalive.map(|interval| interval * 3),
         _ => None,
     };
     socket.set_timeout(limit.and_then(std_duration));

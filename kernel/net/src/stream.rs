@@ -15,6 +15,7 @@ use crate::address::ToSocketAddr;
 use crate::connections::{Connection, Waits};
 use crate::error::NetError;
 use crate::stack::{Network, Stack};
+use crate::state::std_duration;
 
 /// Which half of a connection [`TcpStream::shutdown`] ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -311,6 +312,21 @@ impl<Plat: Platform> TcpStream<Plat> {
         self.change(|connection| connection.socket().set_nagle_enabled(!nodelay))
     }
 
+    /// Sets after how much silence an empty segment asks the peer whether it is still there. If the peer is silent for
+    /// three times as long, the connection has ended: reads and writes return an error. `None`, the default, asks never.
+    ///
+    /// # Errors
+    ///
+    /// [`NetError::InvalidInput`] if `silence` is shorter than a second or longer than nine hours. If the device is
+    /// broken.
+    pub fn set_keepalive(&self, silence: Option<Duration>) -> Result<(), NetError> {
+        check_keepalive(silence)?;
+        self.change(|connection| {
+            connection.keepalive = silence;
+            connection.socket().set_keep_alive(silence.and_then(std_duration));
+        })
+    }
+
     fn change(&self, change: impl FnOnce(&mut Connection)) -> Result<(), NetError> {
         self.stack.with(|state| {
             state.check_link()?;
@@ -320,6 +336,16 @@ impl<Plat: Platform> TcpStream<Plat> {
             Ok(())
         })
     }
+}
+
+/// Checks the argument of `set_keepalive`. The host counts seconds, and no more than 32,767 of them.
+///
+/// # Errors
+///
+/// [`NetError::InvalidInput`] if it is shorter than a second or longer than nine hours.
+pub fn check_keepalive(silence: Option<Duration>) -> Result<(), NetError> {
+    let is_allowed = silence.is_none_or(|silence| (1..=9 * 3_600).contains(&silence.as_secs()));
+    if is_allowed { Ok(()) } else { Err(NetError::InvalidInput) }
 }
 
 impl<Plat: Platform> Drop for TcpStream<Plat> {

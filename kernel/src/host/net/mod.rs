@@ -1,5 +1,6 @@
 //! The network on the host: the sockets of the operating system. A call that waits blocks only its G.
 
+mod listener;
 mod readiness;
 mod udp;
 
@@ -7,13 +8,16 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
 use std::io::{self, Read as _, Write as _};
 
 use embedded_io::ErrorType;
+use socket2::{SockRef, TcpKeepalive};
 
 use self::readiness::{Watched, Way};
 use crate::host::platform::Limit;
 
+pub use self::listener::{Incoming, TcpListener};
 pub use self::udp::UdpSocket;
 pub use kernel_net::{MAX_DATAGRAM, NetError, Shutdown, ToSocketAddr, Usage};
 
@@ -50,93 +54,6 @@ impl Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// A port on which peers can connect. See [`kernel_net::TcpListener`], which the machine has.
-pub struct TcpListener {
-    listener: Watched<mio::net::TcpListener>,
-    address: SocketAddr,
-    _counted: Counted,
-}
-
-impl fmt::Debug for TcpListener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TcpListener").field("port", &self.address.port()).finish()
-    }
-}
-
-impl TcpListener {
-    /// Listens on a port of the host's loopback address. The address is `0.0.0.0` or `127.0.0.1`, which is the same here.
-    /// On the machine, the first is for peers in the network. The port 0 stands for a free one.
-    ///
-    /// # Errors
-    ///
-    /// If the address is not valid, another program has the port, or the host refuses it.
-    pub fn bind(address: impl ToSocketAddr) -> Result<Self, NetError> {
-        let address = address.to_socket_addr()?;
-        if !address.ip().is_unspecified() && address.ip() != Ipv4Addr::LOCALHOST {
-            return Err(NetError::AddrNotAvailable);
-        }
-        let listener = mio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, address.port()).into());
-        let listener = listener.map_err(|it| error(&it))?;
-        let address = listener.local_addr().map_err(|it| error(&it))?;
-        Ok(Self { listener: Watched::new(listener)?, address, _counted: Counted::new(&LISTENERS) })
-    }
-
-    /// Returns the address and the port.
-    #[must_use]
-    pub fn local_addr(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Returns the next connection, and the address of its peer. Blocks the calling G until a peer has connected.
-    ///
-    /// # Errors
-    ///
-    /// If the host has no resources for the connection.
-    ///
-    /// # Panics
-    ///
-    /// If the caller is not a G, or must not block.
-    #[track_caller]
-    pub fn accept(&self) -> Result<(TcpStream, SocketAddr), NetError> {
-        self.accept_until(Limit::NONE)
-    }
-
-    /// Like [`accept`](Self::accept), but waits no longer than `limit`.
-    ///
-    /// # Errors
-    ///
-    /// In the cases of [`accept`](Self::accept), and if the limit ends the wait.
-    ///
-    /// # Panics
-    ///
-    /// If the caller is not a G, or must not block.
-    #[track_caller]
-    pub fn accept_until<'l>(&self, limit: impl Into<Limit<'l>>) -> Result<(TcpStream, SocketAddr), NetError> {
-        let (stream, peer) = self.listener.wait(Way::Read, limit.into(), mio::net::TcpListener::accept)?;
-        Ok((TcpStream::new(Watched::new(stream)?)?, peer))
-    }
-
-    /// Returns an iterator over the connections, which never ends. A call of `next` returns errors, blocks and panics
-    /// like [`accept`](Self::accept).
-    #[must_use]
-    pub fn incoming(&self) -> Incoming<'_> {
-        Incoming(self)
-    }
-}
-
-/// An iterator over the connections of a listener: [`TcpListener::incoming`].
-#[derive(Debug)]
-pub struct Incoming<'a>(&'a TcpListener);
-
-impl Iterator for Incoming<'_> {
-    type Item = Result<TcpStream, NetError>;
-
-    #[track_caller]
-    fn next(&mut self) -> Option<Self::Item> {
-        Some(self.0.accept().map(|(stream, _)| stream))
     }
 }
 
@@ -337,6 +254,26 @@ impl TcpStream {
     /// If the connection has ended.
     pub fn set_nodelay(&self, nodelay: bool) -> Result<(), NetError> {
         self.stream.socket().set_nodelay(nodelay).map_err(|it| error(&it))
+    }
+
+    /// Sets after how much silence an empty segment asks the peer whether it is still there. If the peer is silent for
+    /// three times as long, the connection has ended: reads and writes return an error. `None`, the default, asks never.
+    ///
+    /// # Errors
+    ///
+    /// [`NetError::InvalidInput`] if `silence` is shorter than a second or longer than nine hours. If the connection has
+    /// ended.
+    pub fn set_keepalive(&self, silence: Option<Duration>) -> Result<(), NetError> {
+        kernel_net::check_keepalive(silence)?;
+        let socket = SockRef::from(self.stream.socket());
+        let result = match silence {
+            None => socket.set_keepalive(false),
+            Some(silence) => {
+                let asks = TcpKeepalive::new().with_time(silence).with_interval(silence).with_retries(2);
+                socket.set_tcp_keepalive(&asks)
+            }
+        };
+        result.map_err(|it| error(&it))
     }
 }
 

@@ -1,0 +1,97 @@
+//! Listeners on the host.
+
+use core::fmt;
+use core::net::{Ipv4Addr, SocketAddr};
+
+use kernel_net::{NetError, ToSocketAddr};
+
+use super::readiness::{Watched, Way};
+use super::{Counted, LISTENERS, TcpStream, error};
+use crate::host::platform::Limit;
+
+/// A port on which peers can connect. See [`kernel_net::TcpListener`], which the machine has.
+pub struct TcpListener {
+    listener: Watched<mio::net::TcpListener>,
+    address: SocketAddr,
+    _counted: Counted,
+}
+
+impl fmt::Debug for TcpListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpListener").field("port", &self.address.port()).finish()
+    }
+}
+
+impl TcpListener {
+    /// Listens on a port of the host's loopback address. The address is `0.0.0.0` or `127.0.0.1`, which is the same here.
+    /// On the machine, the first is for peers in the network. The port 0 stands for a free one.
+    ///
+    /// # Errors
+    ///
+    /// If the address is not valid, another program has the port, or the host refuses it.
+    pub fn bind(address: impl ToSocketAddr) -> Result<Self, NetError> {
+        let address = address.to_socket_addr()?;
+        if !address.ip().is_unspecified() && address.ip() != Ipv4Addr::LOCALHOST {
+            return Err(NetError::AddrNotAvailable);
+        }
+        let listener = mio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, address.port()).into());
+        let listener = listener.map_err(|it| error(&it))?;
+        let address = listener.local_addr().map_err(|it| error(&it))?;
+        Ok(Self { listener: Watched::new(listener)?, address, _counted: Counted::new(&LISTENERS) })
+    }
+
+    /// Returns the address and the port.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns the next connection, and the address of its peer. Blocks the calling G until a peer has connected.
+    ///
+    /// # Errors
+    ///
+    /// If the host has no resources for the connection.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn accept(&self) -> Result<(TcpStream, SocketAddr), NetError> {
+        self.accept_until(Limit::NONE)
+    }
+
+    /// Like [`accept`](Self::accept), but waits no longer than `limit`.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`accept`](Self::accept), and if the limit ends the wait.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn accept_until<'l>(&self, limit: impl Into<Limit<'l>>) -> Result<(TcpStream, SocketAddr), NetError> {
+        let (stream, peer) = self.listener.wait(Way::Read, limit.into(), mio::net::TcpListener::accept)?;
+        Ok((TcpStream::new(Watched::new(stream)?)?, peer))
+    }
+
+    /// Returns an iterator over the connections, which never ends. A call of `next` returns errors, blocks and panics
+    /// like [`accept`](Self::accept).
+    #[must_use]
+    pub fn incoming(&self) -> Incoming<'_> {
+        Incoming(self)
+    }
+}
+
+/// An iterator over the connections of a listener: [`TcpListener::incoming`].
+#[derive(Debug)]
+pub struct Incoming<'a>(&'a TcpListener);
+
+impl Iterator for Incoming<'_> {
+    type Item = Result<TcpStream, NetError>;
+
+    #[track_caller]
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.0.accept().map(|(stream, _)| stream))
+    }
+}
