@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gmp_sched::native::{self, Threads, go};
+use gmp_sched::preempt;
 
 /// The allocator of the system. Ends the process if a pinned section allocates or frees memory: a preempted G may hold
 /// the lock of the allocator, and would not get a P if the pinned section were that of the code that passes Ps on.
@@ -106,6 +107,32 @@ fn hogs_that_allocate_make_progress() {
     for procs in [1, 2] {
         hog(procs, 6, 3_000, allocate);
     }
+}
+
+/// Another thread ends the slices of all Gs ten thousand times a second. So Gs are preempted nearly everywhere: in the
+/// allocator, in the handler's own way in and out, and while floating-point registers are in use.
+#[test]
+fn hogs_in_a_storm_of_preemptions_compute_correctly() {
+    static IS_OVER: AtomicBool = AtomicBool::new(false);
+    threads().run_with(2, |scheduler| {
+        let storm = thread::spawn(move || {
+            while !IS_OVER.load(Ordering::Relaxed) {
+                scheduler.machines().for_each(preempt::request);
+                thread::sleep(Duration::from_micros(100));
+            }
+        });
+        let work = move || {
+            let expected = (1..=500).map(f64::from).map(f64::sqrt).sum::<f64>();
+            while scheduler.counts().preemptions < 3_000 {
+                let roots: Vec<f64> = (1..=500).map(|n| f64::from(black_box(n)).sqrt()).collect();
+                assert_eq!(roots.iter().sum::<f64>(), expected);
+            }
+        };
+        let hogs: Vec<_> = (0..5).map(|_| go(work)).collect();
+        hogs.into_iter().for_each(|hog| hog.join().unwrap());
+        IS_OVER.store(true, Ordering::Relaxed);
+        storm.join().unwrap();
+    });
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use gmp_sched::platform::SLICE;
-use gmp_sched::sim::{self, Config};
+use gmp_sched::platform::{Pinned, SLICE};
+use gmp_sched::sim::{self, Config, Sim};
 
 use crate::anything::{anything, microseconds};
 use crate::explore::{Random, explore_on};
@@ -44,6 +44,31 @@ fn hogs_with_a_thread_each_take_turns() {
 #[test]
 fn hogs_at_the_limit_exchange_their_ps() {
     explore(2, |_| compute_side_by_side());
+}
+
+/// On the only P, a G that main displaces continues before the next G begins: it is preempted within its slice.
+#[test]
+fn displaced_g_continues_in_the_rest_of_its_slice() {
+    explore(64, |_| {
+        sim::set_procs(1).unwrap();
+        let (begun, ended) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let hogs: Vec<_> = (0..6)
+            .map(|_| {
+                let (begun, ended) = (begun.clone(), ended.clone());
+                sim::go(move || {
+                    begun.fetch_add(1, Ordering::Relaxed);
+                    sim::work(SLICE * 2 / 5);
+                    let before = ended.fetch_add(1, Ordering::Relaxed);
+                    let is_any_slice_over = Pinned::<Sim>::new().machine().scheduler().counts().preemptions != 0;
+                    assert!(is_any_slice_over || begun.load(Ordering::Relaxed) == before + 1, "another G has begun");
+                })
+            })
+            .collect();
+        while ended.load(Ordering::Relaxed) < 6 {
+            sim::sleep(microseconds(1_000));
+        }
+        hogs.into_iter().for_each(|hog| hog.join().unwrap());
+    });
 }
 
 /// The world stops in bounded time, whether there is a spare M or not.

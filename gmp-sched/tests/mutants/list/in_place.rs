@@ -106,6 +106,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "a G that displaces another one is not looked for first",
         "            processor.request_global_check();",
         "",
-        Simulation("simulation/in_place", "preempted_gs_mix", 200),
+        Simulation("simulation/in_place", "displaced_g_continues_in_the_rest_of_its_slice", 60),
     ),
 ];
