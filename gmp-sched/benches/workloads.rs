@@ -48,8 +48,6 @@ mod platform {
     /// There are more repetitions than in the kernel, because threads are faster and their measurements are noisier.
     pub(crate) const REPETITIONS: u64 = 5;
 
-    pub(crate) const PREEMPTS_LOOPS: bool = false;
-
     /// The number is limited, because before Linux 6.13 each stack takes two of the 65,530 mappings of a process.
     pub(crate) const PARKED: usize = 20_000;
 
@@ -189,6 +187,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    native::set_preemption(true);
     begin(&Setting { cpus, memory_mib: None, processor: processor() }, arguments.json);
     let both = [1, cpus];
     let default = if cpus == 1 { &both[..1] } else { &both };

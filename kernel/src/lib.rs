@@ -186,10 +186,6 @@ macro_rules! span {
     ($($arguments:tt)*) => { $crate::gmp_sched::trace::span! { on $crate::platform::Kernel; $($arguments)* } };
 }
 
-/// Whether a G in a long loop is preempted. This is true on the machine. It is false on the host, where a G runs until
-/// it waits, yields or ends.
-pub const PREEMPTS_LOOPS: bool = cfg!(gmp_machine);
-
 /// The items that nearly every program uses.
 pub mod prelude {
     pub use alloc::borrow::ToOwned;

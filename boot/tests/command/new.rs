@@ -2,7 +2,7 @@
 //! the program of this crate.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
@@ -303,8 +303,7 @@ fn programs_of_the_tree_run_on_the_host() {
     let tour = run(program("tour"));
     assert_eq!(status(&tour), Some(0), "{}{}", text(&tour.stdout), text(&tour.stderr));
     let printed = text(&tour.stdout);
-    for part in ["-- stealing", "none on the host", "-- handoff", "-- counters", " handoffs\n", " retakes by sysmon\n"]
-    {
+    for part in ["-- stealing", "-- preemption", "-- handoff", "-- counters", " handoffs\n", " retakes by sysmon\n"] {
         assert!(printed.contains(part), "{part}: {printed}");
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -315,24 +314,6 @@ fn programs_of_the_tree_run_on_the_host() {
     let sum = run(sum);
     let line = format!("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  {}\n", disk.display());
     assert_eq!((text(&sum.stdout), status(&sum)), (line, Some(0)), "{}", text(&sum.stderr));
-}
-
-#[test]
-fn loop_that_is_not_preempted_on_the_host_is_said_to_be() {
-    let own = ALIKE_CRATE.path().join("alike");
-    let mut host = cargo(&["run", "--quiet", "--", "hog"], &own);
-    host.env("GMP_KERNEL_OPTIONS", "procs=1").stdin(Stdio::piped());
-    let mut child = Running::start(host);
-    let input = child.take_input();
-    let mut lines = BufReader::new(child.take_errors()).lines().map(|line| line.expect("text"));
-    let said = lines.find(|line| line.starts_with("note: ")).expect("a note, before the program ends");
-    assert!(said.contains("The host does not preempt it; the machine does"), "{said}");
-    // The program reads its input in a loop. The end of the input ends this loop.
-    drop(input);
-    assert_eq!(lines.next(), None);
-    let output = child.finish();
-    assert_eq!(text(&output.stdout), "the other goroutine waited for the end of the loop: true\n");
-    assert_eq!(status(&output), Some(0));
 }
 
 #[test]

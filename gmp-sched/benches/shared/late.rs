@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 
 use super::report::report_late;
-use crate::platform::{PREEMPTS_LOOPS, go, now_ns, procs, sleep};
+use crate::platform::{go, now_ns, procs, sleep};
 
 /// Sleeps for `milliseconds` and returns how late the sleep ended, in nanoseconds.
 fn lateness(milliseconds: u64) -> u64 {
@@ -26,12 +26,9 @@ pub(super) fn sleepers() {
 static STOP: AtomicBool = AtomicBool::new(false);
 static SINK: AtomicU64 = AtomicU64::new(0);
 
-/// Measures how late main wakes from sleeps of 1 ms while hogs run (Gs that compute and never wait). Where hogs are not
-/// preempted, main would never wake, so nothing is measured.
+/// Measures how late main wakes from sleeps of 1 ms while hogs run (Gs that compute and never wait).
 pub(super) fn hogs() {
-    if PREEMPTS_LOOPS {
-        report_late("hog_wakeup", beside_hogs(|_| lateness(1)));
-    }
+    report_late("hog_wakeup", beside_hogs(|_| lateness(1)));
 }
 
 /// Calls `body` 100 times while as many hogs run as there are Ps. (A hog is a G that computes and never waits.) Returns

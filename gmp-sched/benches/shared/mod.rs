@@ -7,7 +7,6 @@
 //!
 //! - `println`, `now_ns`, `procs`: the console, the clock in nanoseconds, and the current number of Ps;
 //! - `REPETITIONS`: the factor of the numbers of repetitions, which is five times the `scale` of the Go program;
-//! - `PREEMPTS_LOOPS`: whether a G that computes and never waits is preempted;
 //! - `place`: the M and the CPU on which the caller runs;
 //! - `memory_in_use`: the memory in use in bytes, if it is known;
 //! - `PARKED`: the number of Gs with which the memory of a waiting G is measured, 100,000 in the Go program.

@@ -4,6 +4,8 @@ use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::io::{self, Write as _};
 
+use super::console;
+
 /// A message that is printed on standard error once, even if the program causes it several times.
 #[derive(Debug)]
 pub(super) struct Note {
@@ -25,5 +27,5 @@ impl Note {
 
 /// Prints a line on standard error. An error is ignored, because there is no other way to report it.
 pub(super) fn report(line: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "{line}");
+    console::block(|| _ = writeln!(io::stderr(), "{line}"));
 }

@@ -22,8 +22,8 @@ pub fn current() -> CpuId {
 /// uses the same words.
 pub(super) const PREEMPTION_OFF: &str = "with preemption turned off";
 
-/// Turns preemption off on this CPU as long as this value exists. On the host, Gs are never preempted, so the value has
-/// only one effect: a G that blocks, yields or ends while it holds the value panics, as on the machine.
+/// Turns preemption of the calling G off as long as this value exists. As on the machine, the G panics if it blocks,
+/// yields or ends while it holds the value.
 #[derive(Debug)]
 #[must_use = "preemption comes back on when this is dropped"]
 pub struct PreemptGuard {

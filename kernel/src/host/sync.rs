@@ -1,6 +1,6 @@
 //! Locks that spin, for short critical sections in which the holder does not wait. On the host the locks exclude other
-//! threads. There are no interrupts and no preemption to turn off. As on the machine, a holder that blocks, yields or
-//! ends panics. Unlike on the machine, the holder of an [`InterruptMutex`] may allocate, spawn and take a
+//! threads. There are no interrupts to turn off. As on the machine, a holder is not preempted, and panics if it blocks,
+//! yields or ends. Unlike on the machine, the holder of an [`InterruptMutex`] may allocate, spawn and take a
 //! [`PreemptMutex`].
 
 use core::ops::{Deref, DerefMut};
@@ -70,9 +70,11 @@ impl<T> Spinning<T> {
 
     #[track_caller]
     fn try_lock(&self, context: &'static str) -> Option<Held<'_, T>> {
+        // The section begins first, so that a G that holds the lock is never preempted.
+        let section = forbid_waits(context);
         let guard = self.mutex.try_lock()?;
         self.holder.store(own_address(), Ordering::Relaxed);
-        Some(Held { _clear: ClearOnDrop(&self.holder), guard, _section: forbid_waits(context) })
+        Some(Held { _clear: ClearOnDrop(&self.holder), guard, _section: section })
     }
 }
 

@@ -78,7 +78,7 @@ pub fn write(bytes: &[u8]) -> bool {
 /// Calls `send` in a system call of the calling G, so that other Gs run meanwhile. In three cases calls `send`
 /// directly, so that the thread waits: the calling G is already in a system call, the calling G must not wait, or the
 /// thread runs no G.
-fn block(send: impl FnOnce()) {
+pub(super) fn block(send: impl FnOnce()) {
     let is_running = platform::goroutine().is_some_and(|goroutine| goroutine.status() == Status::Running);
     if is_running && native::may_wait() {
         gmp_sched::syscall::syscall::<Kernel, _>(send);

@@ -13,7 +13,7 @@
 //! | with `panic=isolate`, a stack overflow ends only the G | a stack overflow always ends the process |
 //! | with `panic=isolate`, the stack of a G that panics is not unwound: what the G holds stays held | the stack is unwound, after an exception not |
 //! | a holder of an `InterruptMutex` must not wait, allocate, spawn or take a `PreemptMutex` | it must not wait |
-//! | a loop without calls is preempted | the loop keeps its thread; a note is printed after a second |
+//! | a G displaces another one at once when its sleep is over | within 10 ms |
 
 #[path = "../../program/args.rs"]
 pub mod args;

@@ -17,7 +17,6 @@ use gmp_sched::schedtrace::Schedtrace;
 
 use super::{args, exit};
 use crate::host::note::report;
-use crate::host::slices::SliceWatch;
 use crate::host::{console, cpus, disk, panic};
 
 /// The environment variable that contains the kernel options, with blanks or commas between them.
@@ -64,9 +63,8 @@ pub unsafe fn program(
     // SAFETY: the caller promises that no G keeps a reference to thread-local data while it waits.
     let threads = unsafe { native::enter() };
     let threads = policy.map_or(threads, |policy| threads.policy(policy));
-    with_schedtrace(threads).stack_size(stack_size).run_with(procs, move |scheduler| {
+    with_schedtrace(threads).stack_size(stack_size).run(procs, move || {
         panic::end_program();
-        let _watch = SliceWatch::start(scheduler);
         exit::exit(__rust_begin_short_backtrace(|| main(args::program())))
     })
 }
@@ -90,7 +88,6 @@ pub unsafe fn test<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static)
     // SAFETY: the caller promises that no G keeps a reference to thread-local data while it waits.
     let threads = unsafe { native::enter() };
     let result = with_schedtrace(threads).run_with(procs(), move |scheduler| {
-        let _watch = SliceWatch::start(scheduler);
         let _recording = own.begin(scheduler);
         disk::forget_interrupts(scheduler);
         __rust_begin_short_backtrace(body)
@@ -116,8 +113,8 @@ fn options() -> String {
 
 /// Checks the kernel options. If one of them is not an option of the kernel or has a wrong value, prints a message and
 /// ends the process with the status [`WRONG_USE`]. Prints a note for each option that has an effect only on the
-/// machine. Sets the limit of blocking calls. Only the first call in a process has an effect, because all tests of a
-/// process have the same options.
+/// machine. Sets the limit of blocking calls, and turns preemption on. Only the first call in a process has an effect,
+/// because all tests of a process have the same options.
 fn check_options() {
     static CHECK: Once = Once::new();
     CHECK.call_once(|| {
@@ -135,6 +132,7 @@ fn check_options() {
         if let Some(limit) = args::option("blocking_limit").and_then(|limit| limit.parse().ok()) {
             native::set_blocking_limit(limit);
         }
+        native::set_preemption(true);
     });
 }
 

@@ -37,7 +37,7 @@ mod platform {
     pub(crate) use kernel::clock::now as now_ns;
     use kernel::gmp_sched::platform::Platform as _;
     pub(crate) use kernel::platform::*;
-    pub(crate) use kernel::{PREEMPTS_LOOPS, mm, println};
+    pub(crate) use kernel::{mm, println};
 
     /// A factor for the repetitions of the workloads. It is 1, so every workload has as many repetitions as in the Go
     /// program with `scale=0.2`.
@@ -177,7 +177,8 @@ fn poll_wakes() {
             BEGUN.store(now(), Ordering::Relaxed);
             disk::interrupt();
             while BEGUN.load(Ordering::Relaxed) != 0 {
-                if !kernel::PREEMPTS_LOOPS {
+                // On the host no interrupt lets the other G run.
+                if !cfg!(gmp_machine) {
                     yield_now();
                 }
             }
@@ -187,24 +188,20 @@ fn poll_wakes() {
 }
 
 /// Measures the delay from the end of a call that blocks its M for 1 ms until the calling G runs again. Meanwhile each
-/// P runs a hog (a G that computes and never waits). Nothing is measured on a platform that does not preempt Gs in
-/// loops, because the calling G would never run again.
+/// P runs a hog (a G that computes and never waits).
 fn blocking_calls_beside_hogs() {
     const CALL: Duration = Duration::from_millis(1);
-    if kernel::PREEMPTS_LOOPS {
-        let lateness = |_| {
-            let start = now();
-            disk::delay(CALL).expect("memory for another M");
-            now() - start - CALL.as_nanos() as u64
-        };
-        report_late("blocking_hog", beside_hogs(lateness));
-    }
+    let lateness = |_| {
+        let start = now();
+        disk::delay(CALL).expect("memory for another M");
+        now() - start - CALL.as_nanos() as u64
+    };
+    report_late("blocking_hog", beside_hogs(lateness));
 }
 
 /// Measures reads of 4 KiB at random offsets of the first disk: with one read in flight, with 64 reads in flight, and
-/// with one read while each P runs a hog (a G that computes and never waits). The last is not measured on a platform
-/// that does not preempt Gs in loops. All this is measured both for blocking system calls and for asynchronous reads.
-/// Without a disk there is nothing to measure.
+/// with one read while each P runs a hog (a G that computes and never waits). All this is measured both for blocking
+/// system calls and for asynchronous reads. Without a disk there is nothing to measure.
 fn disk_reads() {
     const READS: u64 = 4096;
     let Some(disk) = disk::disks().first() else { return };
@@ -224,9 +221,7 @@ fn disk_reads() {
             read_block(way(disk), number);
             now() - start
         };
-        if kernel::PREEMPTS_LOOPS {
-            report_late(&format!("io_{kind}_hog"), beside_hogs(timed_read));
-        }
+        report_late(&format!("io_{kind}_hog"), beside_hogs(timed_read));
     }
 }
 

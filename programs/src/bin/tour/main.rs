@@ -135,10 +135,6 @@ static HOGS: AtomicUsize = AtomicUsize::new(0);
 
 /// Spawns two Gs for each P. These Gs never call a function, so only interrupts can preempt them.
 fn preemption() {
-    if !kernel::PREEMPTS_LOOPS {
-        println!("-- preemption: of Gs that spin in loops there is none on the host.\n");
-        return;
-    }
     mark("preemption");
     println!(
         "-- preemption: {} Gs spin in loops that call nothing, two for each P. Each runs for 10 to 30 ms,",
