@@ -205,7 +205,8 @@ fn verdict_of(test: String, status: ExitStatus, text: &str) -> Verdict {
         return Verdict::Passed;
     }
     let Some((place, reason)) = panic_in(text) else { return Verdict::Left { test } };
-    if place.starts_with("gmp-sched/") && !place.starts_with("gmp-sched/src/models/") {
+    let is_scheduler = place.starts_with("gmp-sched/") || place.starts_with("kernel/");
+    if is_scheduler && !place.starts_with("gmp-sched/src/models/") {
         return Verdict::Panicked { test, reason: format!("{place}: {reason}") };
     }
     Verdict::Failed { test, reason }

@@ -44,6 +44,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     /// interrupts. Go: `netpollBreak`.
     #[doc(alias = "netpollBreak")]
     pub(crate) fn wake_poller(&'static self) {
+        // ANCHOR: wake_poller
         // Ordering: partners: the fences in `Machine::go_idle` and `Machine::take_poll_duty`.
         fence(Ordering::SeqCst);
         Plat::point(Site::DeviceSignal);
@@ -54,6 +55,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         } else {
             self.preempt_to_poll();
         }
+        // ANCHOR_END: wake_poller
     }
 
     /// Returns the idle M that parked last on this CPU, if there is one, or else the timekeeper, if an M is idle.

@@ -231,6 +231,7 @@ impl<Plat: Platform> Signal<Plat> {
         generation: WaitGeneration,
         end: impl WaitEnd<Plat>,
     ) -> bool {
+        // ANCHOR: commit
         end.arm(pinned, me, generation);
         Plat::point(Site::DeviceSignal);
         let [parking, waiting] = [PARKING, WAITING].map(|state| with_generation(state, generation));
@@ -241,6 +242,7 @@ impl<Plat: Platform> Signal<Plat> {
         // continue at once (`false`). If the claim fails, `end` has already readied the G, and nothing is left to do
         // (`true`).
         waits || !me.claim(generation)
+        // ANCHOR_END: commit
     }
 
     /// Called by `me` when it runs again; returns what [`park`](Self::park) returns.
@@ -253,6 +255,7 @@ impl<Plat: Platform> Signal<Plat> {
         scheduler.signals.waiting.fetch_sub(1, Ordering::Relaxed);
         end.disarm(me);
         Plat::point(Site::DeviceSignal);
+        // ANCHOR: end
         // In these three states, no raise is left to take. In any other state, a raise came before the G was waiting,
         // or after `end` had ended the wait. In that case this function returns `None`, so that the caller checks the
         // signal again and takes the raise.
@@ -261,6 +264,7 @@ impl<Plat: Platform> Signal<Plat> {
         // Release, so that the next wait, of any G, comes after this wait; partner: the exchange in `announce`.
         let word = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, ended).ok()?;
         Some(word & TAG == DELIVERED)
+        // ANCHOR_END: end
     }
 
     /// If a G waits, ends its wait; otherwise makes the next wait return at once. After a raise that ends a wait,
@@ -280,6 +284,7 @@ impl<Plat: Platform> Signal<Plat> {
     #[doc(alias = "netpollready")]
     pub fn raise(&'static self) {
         Plat::point(Site::DeviceSignal);
+        // ANCHOR: raise
         // Ordering: Release publishes what the handler did, even if the word does not change. Partners: the exchanges
         // in `check` and `end`.
         let found = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
@@ -298,5 +303,6 @@ impl<Plat: Platform> Signal<Plat> {
         let scheduler = goroutine.scheduler();
         scheduler.put_raised(self, goroutine);
         scheduler.wake_poller();
+        // ANCHOR_END: raise
     }
 }

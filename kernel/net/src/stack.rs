@@ -133,6 +133,7 @@ impl<Plat: Platform> Stack<Plat> {
     /// If the caller is not a G, or another G serves the link.
     pub fn serve(&'static self) -> ! {
         loop {
+            // ANCHOR: serve
             let mut state = self.state.lock();
             let now = time::now::<Plat>();
             // Ordering: Acquire; partner: `abandon`. The numbers are there when the flag is set.
@@ -147,6 +148,7 @@ impl<Plat: Platform> Stack<Plat> {
             } else {
                 self.wake.wait_until(until);
             }
+            // ANCHOR_END: serve
         }
     }
 
@@ -235,6 +237,7 @@ impl<Plat: Platform> Stack<Plat> {
         queue: &gmp_sched::sync::Condvar<Plat>,
         mut act: impl FnMut(&mut State<Plat>) -> Option<Result<R, NetError>>,
     ) -> Result<R, NetError> {
+        // ANCHOR: wait
         let mut state = self.state.lock_until(limit)?;
         loop {
             state.check_link()?;
@@ -247,5 +250,6 @@ impl<Plat: Platform> Stack<Plat> {
             }
             queue.wait_limited(&mut state, limit)?;
         }
+        // ANCHOR_END: wait
     }
 }

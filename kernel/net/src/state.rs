@@ -346,6 +346,7 @@ impl<Plat: Platform> State<Plat> {
     /// Ends a piece of work of another G. Returns whether the G that serves the link has to wake, because it has to be
     /// awake earlier than it knows.
     pub(crate) fn finish(&mut self) -> bool {
+        // ANCHOR: finish
         self.wire.link.flush();
         let is_needed = self.first_due() < self.asleep_until || (self.is_stalled && self.wire.link.can_send());
         if is_needed {
@@ -353,6 +354,7 @@ impl<Plat: Platform> State<Plat> {
             (self.is_stalled, self.asleep_until) = (false, self.first_due());
         }
         is_needed
+        // ANCHOR_END: finish
     }
 }
 

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gmp_sched::sim::{self, channel};
+use gmp_sched::device_signals::Signal;
+use gmp_sched::sim::{self, Sim, channel};
 
 use crate::machine::{compute, of_cpus, order, run};
 use crate::{stealing, waking};
@@ -71,4 +72,37 @@ fn order_of_three_senders() {
         letters.extend((0..3).map(|_| receiver.recv().expect("three are sent")));
     });
     answer(&letters.lock().expect("no panic").join(" "));
+}
+
+#[test]
+fn machines_for_gs_that_wait() {
+    let report = run(of_cpus(2, 0), || {
+        let wait = |_| {
+            sim::go(|| {
+                let device = Box::leak(Box::<Signal<Sim>>::default());
+                sim::start_device(device, Duration::from_millis(1));
+                device.wait();
+            })
+        };
+        let gs: Vec<_> = (0..100).map(wait).collect();
+        gs.into_iter().for_each(|g| g.join().expect("no panic"));
+    });
+    answer(&about(report.machines as u64, &[1, 2, 10, 102]));
+}
+
+#[test]
+fn waits_after_three_raises() {
+    let ended = Arc::new(Mutex::new(0));
+    let counted = ended.clone();
+    run(of_cpus(1, 0), move || {
+        let device = Box::leak(Box::<Signal<Sim>>::default());
+        (0..3).for_each(|_| device.raise());
+        *counted.lock().expect("no panic") = (0..3).filter(|_| device.wait_timeout(Duration::from_millis(1))).count();
+    });
+    answer(&ended.lock().expect("no panic").to_string());
+}
+
+#[test]
+fn machines_for_connections() {
+    answer(&about(crate::connections::echoes(2, 0, 20).machines as u64, &[2, 20, 22, 42]));
 }

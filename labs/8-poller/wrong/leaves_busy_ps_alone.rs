@@ -1,0 +1,12 @@
+//! If no P is idle, the raise waits until some M picks.
+//! fails: busy, who-polls
+
+// ANCHOR: wake_poller
+        fence(Ordering::SeqCst);
+        Plat::point(Site::DeviceSignal);
+        if self.idle_processors.load(Ordering::Relaxed) != 0
+            && let Some(machine) = self.find_poller()
+        {
+            Plat::unpark_thread(machine);
+        }
+// ANCHOR_END: wake_poller

@@ -1,0 +1,14 @@
+//! No fence between the store to the raised list and the look for an idle P.
+//! fails: who-polls
+
+// ANCHOR: wake_poller
+        let _ = fence;
+        Plat::point(Site::DeviceSignal);
+        if self.idle_processors.load(Ordering::Relaxed) != 0
+            && let Some(machine) = self.find_poller()
+        {
+            Plat::unpark_thread(machine);
+        } else {
+            self.preempt_to_poll();
+        }
+// ANCHOR_END: wake_poller

@@ -1,0 +1,19 @@
+//! A second raise forgets that the signal is on the raised list already.
+//! fails: word
+
+// ANCHOR: raise
+        let found = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
+            Some(match word & TAG {
+                WAITING => with_generation(QUEUED, generation_of(word)),
+                DELIVERED => word,
+                _ => RAISED,
+            })
+        });
+        if found.is_ok_and(|word| word & TAG != WAITING) {
+            return;
+        }
+        let goroutine = self.goroutine.load(Ordering::Relaxed).expect("a G waits");
+        let scheduler = goroutine.scheduler();
+        scheduler.put_raised(self, goroutine);
+        scheduler.wake_poller();
+// ANCHOR_END: raise

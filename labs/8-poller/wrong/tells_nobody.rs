@@ -1,0 +1,6 @@
+//! Whoever picks next finds the raise, and nobody is told of it.
+//! fails: raise, deadline, no-m, busy, who-polls
+
+// ANCHOR: wake_poller
+        let _ = (fence, Site::DeviceSignal, Self::find_poller, Self::preempt_to_poll);
+// ANCHOR_END: wake_poller

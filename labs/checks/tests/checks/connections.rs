@@ -1,0 +1,205 @@
+//! Lab 8: a network poller, on simulated machines: Gs that wait for connections, over a cable between two stacks.
+
+use std::time::Duration;
+
+use gmp_sched::cancel::ContextError;
+use gmp_sched::sim::{self, Limit, Report, Sim};
+use kernel_net::{NetError, Shutdown};
+
+use crate::cable::{SERVER, Stack, pair};
+use crate::machine::{of_cpus, run};
+use crate::poller::millis;
+
+type TcpListener = kernel_net::TcpListener<Sim>;
+type TcpStream = kernel_net::TcpStream<Sim>;
+
+const PORT: u16 = 7;
+
+fn connect(client: &'static Stack) -> TcpStream {
+    TcpStream::connect_on(client, (SERVER, PORT), Limit::NONE).expect("the server listens")
+}
+
+fn listen(server: &'static Stack) -> TcpListener {
+    TcpListener::bind_on(server, (SERVER, PORT)).expect("the port is free")
+}
+
+/// Accepts connections for ever, each with a G that returns every byte.
+fn serve_echo(server: &'static Stack) {
+    let listener = listen(server);
+    sim::go(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            sim::go(move || {
+                let mut buffer = [0; 2_000];
+                while let Ok(count @ 1..) = stream.read(&mut buffer) {
+                    stream.write_all(&buffer[..count]).expect("the peer reads");
+                }
+            })
+            .detach();
+        }
+    })
+    .detach();
+}
+
+/// Sends `count` bytes to the server, and reads them.
+fn echo(client: &'static Stack, count: usize) {
+    let stream = connect(client);
+    let byte = |at: usize| (at * at >> 3) as u8;
+    let mut received = 0;
+    let mut buffer = [0; 3_000];
+    for begin in (0..count).step_by(8_000) {
+        let end = count.min(begin + 8_000);
+        stream.write_all(&(begin..end).map(byte).collect::<Vec<_>>()).expect("the peer reads");
+        while received < end {
+            let read = stream.read(&mut buffer).expect("the peer writes");
+            assert!(read > 0, "the connection ended after {received} of {count} bytes");
+            let is_right = buffer[..read].iter().zip(received..).all(|(value, at)| *value == byte(at));
+            assert!(is_right, "the {read} bytes after the first {received} are wrong");
+            received += read;
+        }
+    }
+    stream.shutdown(Shutdown::Both).expect("the device works");
+}
+
+/// Runs `main` with the two computers, on a machine of `cpus` CPUs.
+fn with_pair(
+    cpus: usize,
+    lost: u64,
+    seed: u64,
+    main: impl FnOnce(&'static Stack, &'static Stack) + Send + 'static,
+) -> Report {
+    run(of_cpus(cpus, seed), move || {
+        let [server, client] = pair(lost, seed);
+        main(server, client);
+    })
+}
+
+#[test]
+fn bytes_return() {
+    for cpus in [1, 2, 4] {
+        for seed in 0..3 {
+            let report = with_pair(cpus, 0, seed, |server, client| {
+                serve_echo(server);
+                echo(client, 50_000);
+            });
+            let (elapsed, machines) = (report.elapsed, report.machines);
+            assert!(elapsed < millis(500), "{cpus} CPUs, seed {seed}: an echo of 50,000 bytes took {elapsed:?}");
+            assert!(machines <= cpus + 1, "{cpus} CPUs, seed {seed}: {machines} Ms for an echo");
+        }
+    }
+}
+
+/// `count` clients send 2,000 bytes each, and read them.
+pub(crate) fn echoes(cpus: usize, seed: u64, count: usize) -> Report {
+    with_pair(cpus, 0, seed, move |server, client| {
+        serve_echo(server);
+        let gs: Vec<_> = (0..count).map(|_| sim::go(move || echo(client, 2_000))).collect();
+        gs.into_iter().for_each(|g| g.join().expect("no panic"));
+    })
+}
+
+#[test]
+fn many_connections_are_served_at_once() {
+    for (cpus, seed) in [(1, 0), (2, 1), (4, 2)] {
+        let machines = echoes(cpus, seed, 20).machines;
+        assert!(machines <= cpus + 1, "{cpus} CPUs, seed {seed}: {machines} Ms for 20 connections");
+    }
+}
+
+/// Several Gs accept connections of one listener, so one that was woken may find that another one was faster.
+#[test]
+fn several_gs_accept() {
+    for seed in 0..20 {
+        with_pair(2, 0, seed, |server, client| {
+            let listener: &'static TcpListener = Box::leak(Box::new(listen(server)));
+            let accept = move || {
+                for _ in 0..5 {
+                    let (stream, _) = listener.accept().expect("the device works");
+                    stream.write_all(b"hello").expect("the peer reads");
+                }
+            };
+            let accepts: Vec<_> = (0..3).map(|_| sim::go(accept)).collect();
+            for _ in 0..15 {
+                let mut buffer = [0; 8];
+                let read = connect(client).read(&mut buffer).expect("the peer writes");
+                assert!(&buffer[..read] == b"hello", "wrong bytes");
+            }
+            accepts.into_iter().for_each(|g| g.join().expect("no panic"));
+        });
+    }
+}
+
+/// A frame that is lost is sent again when its time has come, for which the G that serves the link has to wake.
+#[test]
+fn lost_frames_are_sent_again() {
+    for (lost, seed) in [(7, 0), (5, 1), (9, 2)] {
+        let report = with_pair(2, lost, seed, |server, client| {
+            serve_echo(server);
+            echo(client, 30_000);
+        });
+        let elapsed = report.elapsed;
+        assert!(
+            elapsed < Duration::from_secs(60),
+            "one frame of {lost} is lost (seed {seed}): an echo of 30,000 bytes took {elapsed:?}"
+        );
+    }
+}
+
+#[test]
+fn calls_end_at_their_limits_and_lose_no_data() {
+    for seed in 0..10 {
+        with_pair(2, 0, seed, move |server, client| {
+            let late = NetError::Limit(ContextError::DeadlineExceeded);
+            let timed = |what: &str, call: &mut dyn FnMut() -> Result<usize, NetError>| {
+                let begin = sim::elapsed();
+                let result = call();
+                let took = sim::elapsed() - begin;
+                assert!(result == Err(late), "{what} with a limit of 5 ms returned {result:?} (seed {seed})");
+                let is_in_time = took >= millis(5) && took < millis(6);
+                assert!(is_in_time, "{what} with a limit of 5 ms ended after {took:?} (seed {seed})");
+            };
+            let soon = || Limit::after(millis(5));
+            let listener = listen(server);
+            timed("an accept", &mut || listener.accept_until(soon()).map(|_| 0));
+            let near = connect(client);
+            let (far, _) = listener.accept().expect("the device works");
+            let mut buffer = [0; 10];
+            timed("a read", &mut || far.read_until(&mut buffer, soon()));
+            let (context, cancel) = sim::Context::background().with_cancel();
+            let waits = sim::go(move || (far.read_until(&mut [0; 10], &context), far));
+            sim::sleep(millis(1));
+            cancel.cancel();
+            let (result, far) = waits.join().expect("no panic");
+            assert!(
+                result == Err(NetError::Limit(ContextError::Canceled)),
+                "a read whose context is cancelled: {result:?}"
+            );
+            near.write_all(b"late").expect("the peer reads");
+            let read = far.read(&mut buffer).expect("the peer writes");
+            assert!(&buffer[..read] == b"late", "what came after a limit is lost");
+        });
+    }
+}
+
+/// A connection on which nothing happens costs nothing.
+#[test]
+fn server_sleeps_while_nothing_happens() {
+    for seed in 0..5 {
+        let steps = |idle| {
+            let report = with_pair(2, 0, seed, move |server, client| {
+                let listener = listen(server);
+                let near = connect(client);
+                let (far, _) = listener.accept().expect("the device works");
+                let waits = sim::go(move || far.read(&mut [0; 10]));
+                sim::sleep(idle);
+                near.write_all(b"x").expect("the peer reads");
+                assert!(waits.join().expect("no panic") == Ok(1), "one byte was written");
+            });
+            report.steps
+        };
+        let (short, long) = (steps(millis(10)), steps(millis(500)));
+        assert!(
+            long < short + 100,
+            "the CPUs took {long} steps with a pause of 500 ms, and {short} with one of 10 ms (seed {seed})"
+        );
+    }
+}
