@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use crate::error::{Error, Result};
 use crate::filling::Filling;
+use crate::program::Run;
 use crate::tree::Program;
 
 /// What `lab.toml` contains.
@@ -56,19 +57,23 @@ pub(crate) struct Check {
     /// The property, in one sentence.
     pub(crate) property: String,
     #[serde(flatten)]
-    pub(crate) tests: Tests,
+    pub(crate) tests: Proof,
     /// What helps to understand a failure: a command, or where to look.
     pub(crate) see: String,
 }
 
-/// The tests of a check.
+/// What shows whether a property holds.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Tests {
+pub(crate) enum Proof {
     /// Tests of `labs/checks`.
     Tests(Vec<String>),
     /// Models, which loom runs in all interleavings: the names of their tests, without `models::`.
     Models(Vec<String>),
+    /// Runs of the student's program on threads of this computer.
+    Threads(Vec<Run>),
+    /// Runs of the student's program on the machine.
+    Machine(Vec<Run>),
 }
 
 /// A question about what the scheduler does. A run answers it.
@@ -115,10 +120,12 @@ impl Lab {
     }
 
     /// The program that contains `tests`.
-    pub(crate) fn program(&self, tests: &Tests) -> Program {
+    pub(crate) fn program(&self, tests: &Proof) -> Program {
         match tests {
-            Tests::Tests(_) => self.checks(),
-            Tests::Models(_) => Program::Models,
+            Proof::Tests(_) => self.checks(),
+            Proof::Models(_) => Program::Models,
+            Proof::Threads(_) => Program::OnThreads,
+            Proof::Machine(_) => Program::Boot,
         }
     }
 

@@ -7,6 +7,7 @@ mod filling;
 mod git;
 mod lab;
 mod predict;
+mod program;
 mod report;
 mod run;
 mod selftest;
@@ -177,7 +178,7 @@ fn obey(order: &Order, root: &Path) -> Result<bool> {
             for (check, page) in timeline::draw(lab, &tree, &outcome)? {
                 println!("The run in which {check} failed: open {}", page.display());
             }
-            return Ok(Grade::new(lab, &outcome).points() == lab.points());
+            return Ok(Grade::new(lab, &outcome).failed().is_empty());
         }
         Order::Hint { lab, step } => hint(find(&labs, *lab)?, *step)?,
         Order::Predict { lab } => {
@@ -205,7 +206,7 @@ fn obey(order: &Order, root: &Path) -> Result<bool> {
             if let Some(path) = classroom {
                 write(path, &grade.to_classroom())?;
             }
-            return Ok(grade.points() == lab.points());
+            return Ok(grade.failed().is_empty());
         }
         Order::GradeAll { lab, folder, output, shard, jobs } => {
             let output = output.clone().unwrap_or_else(|| folder.join("grades"));

@@ -69,10 +69,18 @@ impl<'a> Grade<'a> {
         self.lab.checks.iter().enumerate().map(|(index, check)| (check, self.verdicts.map(|verdicts| &verdicts[index])))
     }
 
-    /// The names of the checks that did not pass.
+    /// The names of the checks that failed. Those that could not be run here did not.
     pub(crate) fn failed(&self) -> Vec<&str> {
-        let failed = self.rows().filter(|(_, verdict)| !verdict.is_some_and(Verdict::is_passed));
+        let failed = self.rows().filter(|(_, verdict)| !verdict.is_some_and(|it| it.is_passed() || it.is_missing()));
         failed.map(|(check, _)| check.name.as_str()).collect()
+    }
+
+    /// Whether exactly these checks failed, as far as they could be run here.
+    pub(crate) fn fails(&self, names: &[String]) -> bool {
+        let is_missing = |name: &String| {
+            self.rows().any(|(check, verdict)| check.name == *name && verdict.is_some_and(Verdict::is_missing))
+        };
+        self.failed() == names.iter().filter(|name| !is_missing(name)).collect::<Vec<_>>()
     }
 
     /// The names of the checks, each with the word of its verdict.
@@ -90,7 +98,15 @@ impl<'a> Grade<'a> {
         let tests = self.rows().map(|(check, verdict)| {
             let (score, status) = if verdict.is_some_and(Verdict::is_passed) { (check.points, "passed") } else { (0, "failed") };
             let output = verdict.map_or_else(|| "does not compile".to_string(), reason);
-            json!({ "name": check.property, "score": score, "max_score": check.points, "status": status, "output": output })
+            let mut test =
+                json!({ "name": check.property, "score": score, "max_score": check.points, "status": status, "output": output });
+            // Without a status, Gradescope shows neither of the two colours.
+            if verdict.is_some_and(Verdict::is_missing)
+                && let Some(fields) = test.as_object_mut()
+            {
+                fields.remove("status");
+            }
+            test
         });
         let tests: Vec<_> = tests.collect();
         format!("{:#}\n", json!({ "score": self.points(), "tests": tests }))

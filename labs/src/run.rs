@@ -14,7 +14,7 @@ use std::time::Instant;
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
 use crate::error::{Error, Result};
-use crate::lab::{Check, Lab, Tests};
+use crate::lab::{Check, Lab, Proof};
 use crate::tree::{NotBuilt, Program, Tree};
 
 /// How a check ended.
@@ -43,11 +43,20 @@ pub(crate) enum Verdict {
     Left {
         test: String,
     },
+    /// This computer does not have what the check needs.
+    NotRun {
+        reason: String,
+    },
 }
 
 impl Verdict {
     pub(crate) fn is_passed(&self) -> bool {
         *self == Self::Passed
+    }
+
+    /// Whether the check could not be run here.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, Self::NotRun { .. })
     }
 
     /// The verdict in one word.
@@ -59,6 +68,7 @@ impl Verdict {
             Self::Hangs { .. } => "HANGS",
             Self::Crashed { .. } => "CRASH",
             Self::Left { .. } => "LEFT",
+            Self::NotRun { .. } => "not run",
         }
     }
 }
@@ -74,6 +84,7 @@ impl fmt::Display for Verdict {
                 write!(formatter, "{test} was ended by a signal, as after an access to a wrong address")
             }
             Self::Left { test } => write!(formatter, "{test} ended its process before its result was known"),
+            Self::NotRun { reason } => write!(formatter, "{reason}"),
         }
     }
 }
@@ -102,35 +113,39 @@ const OUTPUT: u64 = 1 << 20;
 
 /// Builds what the checks of `lab` need in `tree`, and runs them.
 pub(crate) fn check(lab: &Lab, tree: &Tree) -> Result<Outcome> {
-    let (mut checks, mut models) = (None, None);
+    let mut paths: Vec<(Program, PathBuf)> = Vec::new();
     let (mut verdicts, mut warnings) = (Vec::new(), String::new());
     for check in &lab.checks {
         let program = lab.program(&check.tests);
-        let built = if program == Program::Models { &mut models } else { &mut checks };
-        if built.is_none() {
-            *built = match tree.build(program) {
+        if paths.iter().all(|(built, _)| *built != program) {
+            match tree.build(program) {
                 Ok(built) => {
                     warnings += &built.warnings;
-                    Some(built.path)
+                    paths.push((program, built.path));
                 }
                 Err(NotBuilt::DoesNotCompile(errors)) => return Ok(Outcome::DoesNotCompile(errors)),
                 Err(NotBuilt::Error(error)) => return Err(error),
-            };
+            }
         }
-        let path: &PathBuf = built.as_ref().expect("it was built above");
-        verdicts.push(verdict(check, path)?);
+        let (_, path) = paths.iter().find(|(built, _)| *built == program).expect("it was built above");
+        verdicts.push(verdict(check, path, tree)?);
     }
     Ok(Outcome::Checked(verdicts, warnings))
 }
 
 /// Runs the tests of a check one after the other, until one of them does not pass.
-fn verdict(check: &Check, program: &Path) -> Result<Verdict> {
-    let (tests, module) = match &check.tests {
-        Tests::Tests(tests) => (tests, ""),
-        Tests::Models(models) => (models, "models::"),
-    };
+fn verdict(check: &Check, program: &Path, tree: &Tree) -> Result<Verdict> {
+    match &check.tests {
+        Proof::Tests(tests) => first_failure(tests, |name| test(program, name, None)),
+        Proof::Models(models) => first_failure(models, |model| test(program, &format!("models::{model}"), None)),
+        Proof::Threads(runs) => first_failure(runs, |run| run.on_threads(program)),
+        Proof::Machine(runs) => first_failure(runs, |run| run.on_machine(program, tree)),
+    }
+}
+
+fn first_failure<T>(tests: &[T], run: impl Fn(&T) -> Result<Verdict>) -> Result<Verdict> {
     for test in tests {
-        let verdict = self::test(program, &format!("{module}{test}"), None)?;
+        let verdict = run(test)?;
         if !verdict.is_passed() {
             return Ok(verdict);
         }
@@ -153,15 +168,21 @@ pub(crate) fn answer(program: &Path, test: &str, trace: Option<&Path>) -> Result
     Ok(answer)
 }
 
-/// Runs one test with limits on its time and memory. Returns how it ended, or `None` if it stood still, and what it
-/// printed.
+/// Runs one test. Returns how it ended, or `None` if it stood still, and what it printed.
 fn execute(program: &Path, test: &str, trace: Option<&Path>) -> Result<(Option<ExitStatus>, String)> {
     let mut command = Command::new(program);
     command.env_remove("GMP_LAB_TRACE").envs(trace.map(|trace| ("GMP_LAB_TRACE", trace)));
     command.args([test, "--exact", "--test-threads=1", "--show-output"]);
     command.env("LOOM_MAX_PREEMPTIONS", "2").env("RUST_BACKTRACE", "0");
+    limited(command)
+}
+
+/// Runs a command with limits on its time and memory. Returns how it ended, or `None` if it stood still, and what it
+/// printed.
+pub(crate) fn limited(mut command: Command) -> Result<(Option<ExitStatus>, String)> {
+    let program = PathBuf::from(command.get_program());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn().map_err(|error| Error::file("run", program, &error))?;
+    let mut child = command.spawn().map_err(|error| Error::file("run", &program, &error))?;
     let process = Pid::from_raw(child.id().cast_signed());
     for (resource, limit) in [(Resource::As, MEMORY), (Resource::Cpu, LIMIT)] {
         // This fails only if the process has already ended.
@@ -173,7 +194,7 @@ fn execute(program: &Path, test: &str, trace: Option<&Path>) -> Result<(Option<E
         let mut output = output.take(OUTPUT);
         output.read_to_end(&mut text).map(|_| String::from_utf8_lossy(&text).into_owned())
     });
-    let ended = wait(&mut child).map_err(|error| Error::file("wait for", program, &error))?;
+    let ended = wait(&mut child).map_err(|error| Error::file("wait for", &program, &error))?;
     Ok((ended, reader.join().expect("it does not panic").unwrap_or_default()))
 }
 

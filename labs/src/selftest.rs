@@ -44,14 +44,14 @@ pub(crate) fn run(labs: &[Lab], only: Option<&Lab>, root: &Path, quick: bool) ->
         is_right &= judge("starter, exported", &starter, &|grade, warnings| {
             10 * grade.points() <= lab.points() && warnings.is_empty()
         })?;
-        is_right &= judge("solution, exported", &solution, &|grade, _| grade.points() == lab.points())?;
+        is_right &= judge("solution, exported", &solution, &|grade, _| grade.failed().is_empty())?;
         // All of this checkout is in the copy again.
         Tree::copy_of(root)?;
         let (hostile, mistaken): (Vec<_>, Vec<_>) = lab.wrong()?.into_iter().partition(Wrong::is_hostile);
         let count = if quick { QUICK } else { mistaken.len() };
         for wrong in mistaken.iter().take(count).chain(&hostile) {
             is_right &= match &wrong.fails {
-                Some(fails) => judge(&wrong.name, &wrong.filling, &|grade, _| grade.failed() == *fails)?,
+                Some(fails) => judge(&wrong.name, &wrong.filling, &|grade, _| grade.fails(fails))?,
                 None => {
                     let refusal = solution.with(&wrong.filling).check(&lab.holes, &lab.allows);
                     let is_refused = refusal.is_err();
@@ -62,7 +62,7 @@ pub(crate) fn run(labs: &[Lab], only: Option<&Lab>, root: &Path, quick: bool) ->
             };
         }
         // The last one, so that the copy has the solution when the next lab is tested.
-        is_right &= judge("solution", &solution, &|grade, _| grade.points() == lab.points())?;
+        is_right &= judge("solution", &solution, &|grade, _| grade.failed().is_empty())?;
         for question in &lab.questions {
             let Ok(built) = tree.build(lab.checks()) else { continue };
             let answer = answer(&built.path, &question.run, None)?;

@@ -17,7 +17,7 @@ pub(crate) fn draw(lab: &Lab, tree: &Tree, outcome: &Outcome) -> Result<Vec<(Str
     let mut built = None;
     for (check, verdict) in lab.checks.iter().zip(verdicts) {
         let (Verdict::Failed { test: name, .. } | Verdict::Panicked { test: name, .. }) = verdict else { continue };
-        if lab.program(&check.tests) == Program::Models {
+        if !matches!(lab.program(&check.tests), Program::Checks { .. }) {
             continue;
         }
         let file = tree.root().join(format!("target/lab/lab-{}-{}", lab.number, check.name));

@@ -16,7 +16,10 @@ pub(crate) struct Tree {
     target: PathBuf,
 }
 
-/// The two programs that contain the tests of checks.
+/// The crate of the program that a student writes.
+pub(crate) const FIRST: &str = "labs/first";
+
+/// The programs by which checks are made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Program {
     /// The tests of `labs/checks`.
@@ -26,6 +29,41 @@ pub(crate) enum Program {
     },
     /// The models of the scheduler, which loom runs.
     Models,
+    /// The program that a student has written, on threads.
+    OnThreads,
+    /// What boots it on the machine.
+    Boot,
+}
+
+impl Program {
+    /// Adds the arguments for building the program to `cargo`. Returns the name of the target directory, or `None` for
+    /// that of the workspace.
+    fn ask(self, cargo: &mut Command) -> Option<&'static str> {
+        match self {
+            Self::Checks { is_optimised } => {
+                cargo.args(["test", "--no-run", "-p", "lab-checks", "--test", "checks"]);
+                cargo.args(["--config", "profile.test.package.gmp-sched.opt-level=0"]);
+                if is_optimised {
+                    cargo.args(["--config", "profile.test.package.lab-checks.opt-level=2"]);
+                }
+                Some("checks")
+            }
+            Self::Models => {
+                cargo.args(["test", "--no-run", "-p", "gmp-sched", "--lib", "--profile=models"]);
+                cargo.env("RUSTFLAGS", "--cfg gmp_loom");
+                Some("models")
+            }
+            Self::OnThreads => {
+                cargo.args(["build", "-p", "lab-first", "--bin", "first"]);
+                Some("programs")
+            }
+            // As `cargo run` builds it, so that nothing is built twice.
+            Self::Boot => {
+                cargo.args(["build", "-p", "boot", "--bin", "boot"]);
+                None
+            }
+        }
+    }
 }
 
 /// A program that was built.
@@ -70,24 +108,13 @@ impl Tree {
     /// Builds `program`.
     pub(crate) fn build(&self, program: Program) -> core::result::Result<Built, NotBuilt> {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["test", "--quiet", "--no-run", "--message-format=json"]).current_dir(&self.root);
-        // A student edits one file and checks again, so only what the edit concerns is compiled.
-        cargo.env("CARGO_INCREMENTAL", "1").env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("RUSTFLAGS");
-        let folder = match program {
-            Program::Checks { is_optimised } => {
-                cargo.args(["-p", "lab-checks", "--test", "checks"]);
-                cargo.args(["--config", "profile.test.package.gmp-sched.opt-level=0"]);
-                if is_optimised {
-                    cargo.args(["--config", "profile.test.package.lab-checks.opt-level=2"]);
-                }
-                "checks"
-            }
-            Program::Models => {
-                cargo.args(["-p", "gmp-sched", "--lib", "--profile=models"]).env("RUSTFLAGS", "--cfg gmp_loom");
-                "models"
-            }
-        };
-        cargo.arg("--target-dir").arg(self.target.join(folder)).stdin(Stdio::null()).stderr(Stdio::piped());
+        cargo.current_dir(&self.root).env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("RUSTFLAGS");
+        if let Some(folder) = program.ask(&mut cargo) {
+            // A student edits one file and checks again, so only what the edit concerns is compiled.
+            cargo.env("CARGO_INCREMENTAL", "1").arg("--target-dir").arg(self.target.join(folder));
+        }
+        cargo.args(["--quiet", "--message-format=json"]);
+        cargo.stdin(Stdio::null()).stderr(Stdio::piped());
         let output =
             cargo.output().map_err(|error| NotBuilt::Error(Error::new(format!("cannot run cargo: {error}"))))?;
         let lines = String::from_utf8_lossy(&output.stdout);

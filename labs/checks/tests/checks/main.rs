@@ -13,6 +13,7 @@ mod policy;
 mod poller;
 mod predictions;
 mod preemption;
+mod puzzles;
 mod run_queue;
 mod stealing;
 mod system_calls;
