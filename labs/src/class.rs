@@ -17,6 +17,7 @@ use std::thread;
 
 use serde::{Deserialize, Serialize};
 
+use crate::contest::{self, Entry};
 use crate::error::{Error, Result};
 use crate::filling::Filling;
 use crate::lab::Lab;
@@ -54,6 +55,9 @@ pub(crate) struct Record {
     points: u32,
     /// The word of each check's verdict, by the check's name. Empty if the submission was refused.
     verdicts: BTreeMap<String, String>,
+    /// The figures of the lab's contest, if all checks have passed.
+    #[serde(default)]
+    figures: Option<Vec<Option<u64>>>,
     /// Why the submission was not graded.
     refused: Option<String>,
     /// What the student reads.
@@ -109,6 +113,12 @@ pub(crate) fn grade(
         .collect();
     write(&output.join("grades.csv"), &table(lab, &records))?;
     write(&output.join("grades.html"), &page(lab, &records))?;
+    if !lab.figures.is_empty() {
+        let entry = |(name, record): &(&String, Record)| Some(Entry::new(lab, name, record.figures.clone()?));
+        let entries: Vec<Entry> = records.iter().filter_map(entry).collect();
+        write(&output.join("board.csv"), &contest::table(lab, &entries))?;
+        write(&output.join("board.html"), &contest::page(lab, &entries))?;
+    }
     let missing = submissions.len() - records.len();
     let rest = if missing > 0 { format!("; {missing} are not graded yet") } else { String::new() };
     println!(
@@ -169,6 +179,7 @@ fn judge(lab: &Lab, tree: &Tree, submission: &str, grader: &str) -> Result<Recor
         grader: grader.to_string(),
         points: 0,
         verdicts: BTreeMap::new(),
+        figures: None,
         refused: None,
         report: String::new(),
     };
@@ -182,6 +193,9 @@ fn judge(lab: &Lab, tree: &Tree, submission: &str, grader: &str) -> Result<Recor
             record.points = grade.points();
             record.verdicts = grade.words().map(|(check, word)| (check.to_string(), word.to_string())).collect();
             record.report = grade.to_string();
+            if grade.failed().is_empty() && !lab.figures.is_empty() {
+                record.figures = Some(contest::measure(lab, tree)?);
+            }
         }
         Err(reason) => {
             record.report = format!("This is not graded: {reason}\n");
@@ -217,9 +231,13 @@ fn change(before: Option<&Record>, now: &Record, lab: &Lab) -> String {
     text
 }
 
+/// A field of comma-separated values.
+pub(crate) fn quoted(field: &str) -> String {
+    format!("\"{}\"", field.replace('"', "\"\""))
+}
+
 /// The grades as comma-separated values: a line for each student.
 fn table(lab: &Lab, records: &[(&String, Record)]) -> String {
-    let quoted = |field: &str| format!("\"{}\"", field.replace('"', "\"\""));
     let heads =
         ["name", "points"].into_iter().chain(lab.checks.iter().map(|check| check.name.as_str())).chain(["refused"]);
     let mut table = heads.map(quoted).collect::<Vec<_>>().join(",") + "\n";
@@ -272,7 +290,7 @@ fn page(lab: &Lab, records: &[(&String, Record)]) -> String {
     )
 }
 
-const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:50em;margin:2em auto;padding:0 1em;\
+pub(crate) const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:50em;margin:2em auto;padding:0 1em;\
     color-scheme:light dark}table{width:100%;border-collapse:collapse}td{padding:.15em .5em;vertical-align:top}\
     td:nth-child(2){text-align:right;font-variant-numeric:tabular-nums}meter{width:100%}td:last-child{width:40%}";
 
@@ -286,7 +304,7 @@ fn bars(rows: impl Iterator<Item = (String, usize)>, most: usize) -> String {
     format!("<table>\n{rows}</table>")
 }
 
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
@@ -305,7 +323,7 @@ mod tests {
         let names = ["first", "second"].map(str::to_string);
         let verdicts = BTreeMap::from_iter(names.into_iter().zip(words.map(str::to_string)));
         let (submission, grader, report) = Default::default();
-        Record { submission, grader, points, verdicts, refused: None, report }
+        Record { submission, grader, points, verdicts, figures: None, refused: None, report }
     }
 
     #[test]

@@ -36,6 +36,9 @@ pub(crate) struct Lab {
     pub(crate) hints: Vec<Hint>,
     #[serde(rename = "question", default)]
     pub(crate) questions: Vec<Question>,
+    /// What is compared in a contest, for a lab that is one.
+    #[serde(rename = "figure", default)]
+    pub(crate) figures: Vec<Figure>,
 }
 
 /// A part of a source file that the student writes.
@@ -85,6 +88,29 @@ pub(crate) struct Question {
     pub(crate) run: String,
     /// Why the answer is what it is.
     pub(crate) why: String,
+}
+
+/// A number that a contest compares. A lower one is better.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Figure {
+    pub(crate) name: String,
+    pub(crate) unit: String,
+    /// The test of `labs/checks` that prints the number, or the arguments with which the program `contest` prints it on
+    /// the machine.
+    #[serde(flatten)]
+    pub(crate) source: Source,
+    /// The number for which there are 100 points.
+    pub(crate) par: u64,
+    /// How much it counts beside the others.
+    pub(crate) weight: u64,
+}
+
+/// What prints a number.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Source {
+    Run(String),
+    Machine(Vec<String>),
 }
 
 /// A step of the help that one may ask for.

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod class;
+mod contest;
 mod export;
 mod filling;
 mod git;

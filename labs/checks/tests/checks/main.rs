@@ -4,6 +4,7 @@
 mod cable;
 mod channels;
 mod connections;
+mod contest;
 mod context;
 mod exam;
 #[path = "../../../../kernel/net/tests/shared/guarded.rs"]

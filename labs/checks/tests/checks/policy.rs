@@ -9,19 +9,19 @@ use lab_policy::{ANSWERS, LabPolicy};
 
 use crate::machine::{of_cpus, run, tree};
 
-const MILLISECOND: Duration = Duration::from_millis(1);
+pub(crate) const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// A machine with the policy of the lab.
-fn machine(cpus: usize, seed: u64) -> Config {
+pub(crate) fn machine(cpus: usize, seed: u64) -> Config {
     Config { policy: Some(&LabPolicy), ..of_cpus(cpus, seed) }
 }
 
 /// The simulator lets another CPU go on after each step.
-const STEP: Duration = Duration::from_micros(50);
+pub(crate) const STEP: Duration = Duration::from_micros(50);
 
 /// How late Gs that answer somebody begin to do so, while twice as many Gs compute as there are CPUs: of all delays, the
 /// one that `percent` of them do not exceed.
-fn delay(cpus: usize, percent: usize) -> Duration {
+pub(crate) fn delay(cpus: usize, percent: usize) -> Duration {
     let delays: Arc<Mutex<Vec<Duration>>> = Arc::default();
     for seed in 0..10 {
         let delays = delays.clone();
@@ -74,31 +74,35 @@ fn answers_come_soon() {
     }
 }
 
+/// How long the last of some Gs that compute waits until it begins, while Gs that answer have work for all CPUs.
+pub(crate) fn waits(cpus: usize, seed: u64) -> Duration {
+    let last = Arc::new(AtomicU64::new(0));
+    let latest = last.clone();
+    run(machine(cpus, seed), move || {
+        // These Gs answer all the time, and have work for all CPUs for 400 ms.
+        let busy = || {
+            for _ in 0..400 {
+                sim::work(MILLISECOND / 2);
+                sim::yield_now();
+            }
+        };
+        let answers: Vec<_> = (0..2 * cpus).map(|_| Builder::new().parameter(ANSWERS).go(busy)).collect();
+        let begin = |_| {
+            let latest = latest.clone();
+            sim::go(move || latest.fetch_max(sim::elapsed().as_nanos() as u64, Ordering::Relaxed))
+        };
+        let computes: Vec<_> = (0..cpus).map(begin).collect();
+        computes.into_iter().for_each(|g| g.join().map(|_| ()).expect("no panic"));
+        answers.into_iter().for_each(|g| g.join().expect("no panic"));
+    });
+    Duration::from_nanos(last.load(Ordering::Relaxed))
+}
+
 #[test]
 fn no_g_starves() {
     for cpus in [1, 2, 4] {
         for seed in 0..5 {
-            let last = Arc::new(AtomicU64::new(0));
-            let latest = last.clone();
-            run(machine(cpus, seed), move || {
-                // These Gs answer all the time, and have work for all CPUs for 400 ms.
-                let busy = || {
-                    for _ in 0..400 {
-                        sim::work(MILLISECOND / 2);
-                        sim::yield_now();
-                    }
-                };
-                let answers: Vec<_> = (0..2 * cpus).map(|_| Builder::new().parameter(ANSWERS).go(busy)).collect();
-                let begin = |_| {
-                    let latest = latest.clone();
-                    sim::go(move || latest.fetch_max(sim::elapsed().as_nanos() as u64, Ordering::Relaxed))
-                };
-                let computes: Vec<_> = (0..cpus).map(begin).collect();
-                computes.into_iter().for_each(|g| g.join().map(|_| ()).expect("no panic"));
-                answers.into_iter().for_each(|g| g.join().expect("no panic"));
-            });
-            let waited = Duration::from_nanos(last.load(Ordering::Relaxed));
-            let limit = 300 * MILLISECOND;
+            let (waited, limit) = (waits(cpus, seed), 300 * MILLISECOND);
             assert!(
                 waited <= limit,
                 "{cpus} CPUs, seed {seed}: a G that computes began after {waited:?}, not {limit:?}"

@@ -9,7 +9,7 @@ use gmp_sched::sim::{self, Sim, channel};
 use crate::machine::{compute, of_cpus, order, run};
 use crate::{stealing, waking};
 
-fn answer(text: &str) {
+pub(crate) fn answer(text: &str) {
     println!("answer: {text}");
 }
 

@@ -1,0 +1,163 @@
+//! The contest of a lab: the submissions that pass all checks, in the order of their scores.
+//!
+//! A figure is a number of the simulated machine or, under `--icount`, of instructions, so it is the same in each run.
+//! With its par, a figure gets 100 points, with half of it 200, and the score is the mean by the weights of the figures.
+
+use std::fmt::Write as _;
+use std::process::{Command, Stdio};
+
+use crate::class::{STYLE, escaped, quoted};
+use crate::error::{Error, Result};
+use crate::lab::{Figure, Lab, Source};
+use crate::program::has_qemu;
+use crate::run::answer;
+use crate::tree::{FIRST, NotBuilt, Program, Tree};
+
+/// The most points that a figure gets, so that none decides alone.
+const MOST: u64 = 400;
+
+/// Returns the figures of the policy in `tree`, in their order. A figure that could not be found is missing.
+pub(crate) fn measure(lab: &Lab, tree: &Tree) -> Result<Vec<Option<u64>>> {
+    lab.figures.iter().map(|figure| value(lab, figure, tree)).collect()
+}
+
+fn value(lab: &Lab, figure: &Figure, tree: &Tree) -> Result<Option<u64>> {
+    let build = |program| match tree.build(program) {
+        Ok(built) => Ok(Some(built.path)),
+        Err(NotBuilt::DoesNotCompile(_)) => Ok(None),
+        Err(NotBuilt::Error(error)) => Err(error),
+    };
+    let printed = match &figure.source {
+        Source::Run(test) => match build(lab.checks())? {
+            Some(path) => answer(&path, test, None)?,
+            None => None,
+        },
+        Source::Machine(_) if !has_qemu() => None,
+        Source::Machine(arguments) => match build(Program::Boot)? {
+            Some(boot) => {
+                let mut command = Command::new(&boot);
+                command.args(["--smp", "1", "--icount", "--timeout", "60", "--bin", "contest", FIRST]).args(arguments);
+                let output = command.current_dir(tree.root()).stdin(Stdio::null()).output();
+                let output = output.map_err(|error| Error::file("run", &boot, &error))?;
+                output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
+            }
+            None => None,
+        },
+    };
+    Ok(printed.and_then(|printed| printed.parse().ok()))
+}
+
+/// Returns the score: the mean of the points of the figures, by their weights. Those that are missing do not count,
+/// because they are missing for all.
+fn score(figures: &[Figure], values: &[Option<u64>]) -> u64 {
+    let (mut sum, mut weights) = (0u64, 0);
+    for (figure, value) in figures.iter().zip(values) {
+        let Some(value) = value else { continue };
+        sum += figure.weight * (100 * figure.par / (*value).max(1)).min(MOST);
+        weights += figure.weight;
+    }
+    sum.checked_div(weights).unwrap_or(0)
+}
+
+/// Someone who takes part.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    name: String,
+    score: u64,
+    values: Vec<Option<u64>>,
+}
+
+impl Entry {
+    pub(crate) fn new(lab: &Lab, name: &str, values: Vec<Option<u64>>) -> Self {
+        Self { name: name.to_string(), score: score(&lab.figures, &values), values }
+    }
+}
+
+/// The places of `entries`, the first first. Equal scores have the same place.
+fn places(entries: &[Entry]) -> Vec<(usize, &Entry)> {
+    let mut sorted: Vec<&Entry> = entries.iter().collect();
+    sorted.sort_by_key(|entry| (core::cmp::Reverse(entry.score), entry.name.clone()));
+    let place = |entry: &Entry| 1 + entries.iter().filter(|other| other.score > entry.score).count();
+    sorted.into_iter().map(|entry| (place(entry), entry)).collect()
+}
+
+fn shown(value: Option<u64>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+/// The board as comma-separated values.
+pub(crate) fn table(lab: &Lab, entries: &[Entry]) -> String {
+    let heads = lab.figures.iter().map(|figure| quoted(&format!("{} ({})", figure.name, figure.unit)));
+    let mut table =
+        ["place", "name", "score"].into_iter().map(quoted).chain(heads).collect::<Vec<_>>().join(",") + "\n";
+    for (place, entry) in places(entries) {
+        let values = entry.values.iter().map(|value| shown(*value));
+        let fields = [place.to_string(), quoted(&entry.name), entry.score.to_string()].into_iter().chain(values);
+        table += &(fields.collect::<Vec<_>>().join(",") + "\n");
+    }
+    table
+}
+
+/// The board as a page.
+pub(crate) fn page(lab: &Lab, entries: &[Entry]) -> String {
+    let mut rows = String::from("<tr><th>place<th>name<th>score");
+    for figure in &lab.figures {
+        let _ = write!(
+            rows,
+            "<th>{}<br><small>{}, counts {}</small>",
+            escaped(&figure.name),
+            escaped(&figure.unit),
+            figure.weight
+        );
+    }
+    for (place, entry) in places(entries) {
+        let _ = write!(rows, "\n<tr><td>{place}<td>{}<td>{}", escaped(&entry.name), entry.score);
+        for value in &entry.values {
+            let _ = write!(rows, "<td>{}", shown(*value));
+        }
+    }
+    format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width\">\
+         <title>Lab {number}: the board</title><style>{STYLE}th{{text-align:left}}</style>\n\
+         <h1>Lab {number}: {title}</h1>\n\
+         <p>Of each figure, a lower number is better. With the par, it is worth 100 points.</p>\n\
+         <div style=\"overflow-x:auto\"><table>\n{rows}\n</table></div>\n</html>\n",
+        number = lab.number,
+        title = escaped(&lab.title),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Entry, page, score, table};
+    use crate::lab::Lab;
+
+    const LAB: &str = "title = 'One'\ntask = ''\nhole = []\ncheck = []\n\
+                       [[figure]]\nname = 'delay'\nunit = 'us'\nrun = 'a'\npar = 100\nweight = 3\n\
+                       [[figure]]\nname = 'work'\nunit = 'instructions'\nmachine = ['yields']\npar = 900\nweight = 1\n";
+
+    #[test]
+    fn score_is_a_mean_by_weights() {
+        let lab: Lab = toml::from_str(LAB).unwrap();
+        assert_eq!(score(&lab.figures, &[Some(100), Some(900)]), 100);
+        assert_eq!(score(&lab.figures, &[Some(50), Some(900)]), (3 * 200 + 100) / 4);
+        assert_eq!(score(&lab.figures, &[Some(200), None]), 50, "there is no QEMU");
+        assert_eq!(score(&lab.figures, &[Some(0), Some(1)]), 400, "no figure decides alone");
+        assert_eq!(score(&lab.figures, &[None, None]), 0);
+    }
+
+    #[test]
+    fn board_has_the_best_first() {
+        let lab: Lab = toml::from_str(LAB).unwrap();
+        let entry = |name: &str, score| Entry { name: name.to_string(), score, values: vec![Some(7), None] };
+        let entries = [entry("Ann", 90), entry("Bob", 120), entry("<Eve>", 90)];
+        assert_eq!(
+            table(&lab, &entries),
+            "\"place\",\"name\",\"score\",\"delay (us)\",\"work (instructions)\"\n\
+             1,\"Bob\",120,7,\n2,\"<Eve>\",90,7,\n2,\"Ann\",90,7,\n"
+        );
+        let page = page(&lab, &entries);
+        assert!(page.contains("<td>1<td>Bob<td>120<td>7<td>") && page.contains("&lt;Eve&gt;"), "{page}");
+    }
+}
