@@ -67,7 +67,7 @@ impl Link for End {
 
     fn send(&mut self, frame: &[u8]) {
         self.count += 1;
-        if self.lost == 0 || self.count % self.lost != 0 {
+        if self.lost == 0 || !self.count.is_multiple_of(self.lost) {
             self.sent.push(frame.to_vec());
         }
     }

@@ -43,7 +43,7 @@ fn serve_echo(server: &'static Stack) {
 /// Sends `count` bytes to the server, and reads them.
 fn echo(client: &'static Stack, count: usize) {
     let stream = connect(client);
-    let byte = |at: usize| (at * at >> 3) as u8;
+    let byte = |at: usize| ((at * at) >> 3) as u8;
     let mut received = 0;
     let mut buffer = [0; 3_000];
     for begin in (0..count).step_by(8_000) {
