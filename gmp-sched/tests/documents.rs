@@ -94,6 +94,17 @@ fn readme_shows_the_program_of_the_same_text() {
     assert!(readme.contains(&format!("```rust\n{program}```")), "README.md does not show squares.rs");
 }
 
+#[test]
+fn guide_on_devices_shows_the_driver_of_the_entropy_device() {
+    let guide = fs::read_to_string(root().join("docs/add-a-device.md")).unwrap();
+    let source = fs::read_to_string(root().join("kernel/src/drivers/virtio/entropy.rs")).unwrap();
+    let blocks: Vec<_> = guide.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(!blocks.is_empty());
+    for block in blocks {
+        assert!(source.contains(block), "entropy.rs has no\n{block}");
+    }
+}
+
 /// A page that is longer than this is a reference, which belongs to several pages of the manual.
 #[test]
 fn front_page_and_pages_of_the_manual_stay_short() {

@@ -159,7 +159,7 @@ mod tests {
         {
             assert!(check_name(name).is_err(), "{name}");
         }
-        for name in ["gmp-sched", "kernel", "boot-protocol", "kernel-formats", "kernel-virtio-block"] {
+        for name in ["gmp-sched", "kernel", "boot-protocol", "kernel-formats", "kernel-virtio"] {
             let error = check_name(name).expect_err("refused").to_string();
             assert!(
                 error.ends_with(&format!("a package of the kernel's workspace has it. Try `my-{name}`")),

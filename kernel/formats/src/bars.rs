@@ -4,7 +4,7 @@
 //! The size of a BAR can be read only while all ones are written to it, and meanwhile the device must not answer at the
 //! address that the ones are. So the device has to be disconnected from the bus and connected again. Under QEMU, each
 //! of these two steps rebuilds the memory map of every CPU. So [`Bars::size`] sizes all BARs between one pair of these
-//! steps. It returns a copy of the BARs that can be read, sized again and written without an access to the device.
+//! steps. It returns a copy of the BARs.
 
 use core::array;
 
@@ -112,24 +112,6 @@ impl Bars {
         // A BAR of the type of 64 bits that is itself an upper half has no upper half.
         index > 0 && is_64(index - 1) && !self.is_upper_half(index - 1)
     }
-
-    /// Returns the word at `offset` of the configuration space, if a BAR is there.
-    #[must_use]
-    pub fn read(&self, offset: u8) -> Option<u32> {
-        self.words.get(index(offset)?).copied()
-    }
-
-    /// Changes the copy as a write to the device would change the BARs. A write to another word is ignored.
-    pub fn write(&mut self, offset: u8, word: u32) {
-        if let Some(index) = index(offset) {
-            self.words[index] = word & self.ones[index];
-        }
-    }
-}
-
-/// Returns the number of the BAR at an offset of the configuration space.
-fn index(offset: u8) -> Option<usize> {
-    offset.checked_sub(FIRST).map(|bytes| usize::from(bytes / 4)).filter(|&index| index < COUNT)
 }
 
 #[cfg(test)]
@@ -140,6 +122,11 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
+
+    /// Returns the number of the BAR at an offset of the configuration space.
+    fn index(offset: u8) -> Option<usize> {
+        offset.checked_sub(FIRST).map(|bytes| usize::from(bytes / 4)).filter(|&index| index < COUNT)
+    }
 
     /// A device with six BARs that works like hardware, and records what is written.
     struct Device {
@@ -209,23 +196,6 @@ mod tests {
         let writes = device.writes.into_inner();
         let commands = writes.iter().filter(|&&(offset, _)| offset == COMMAND).count();
         assert_eq!((commands, writes.len()), (2, 2 + 2 * COUNT), "{writes:x?}");
-    }
-
-    /// virtio-drivers sizes a BAR once for each structure of registers. It sizes the copy.
-    #[test]
-    fn copy_can_be_sized_again() {
-        let device = Device::disk();
-        let mut bars = Bars::size(&mut Device::disk(), ENABLED);
-        for (index, offset) in (0..COUNT).zip((FIRST..).step_by(4)) {
-            assert_eq!(bars.read(offset), Some(device.words[index]));
-            bars.write(offset, u32::MAX);
-            let flags = device.words[index] & !device.changeable[index];
-            assert_eq!(bars.read(offset), Some(device.changeable[index] | flags));
-            bars.write(offset, device.words[index]);
-        }
-        assert_eq!(bars, Bars::size(&mut Device::disk(), ENABLED));
-        bars.write(COMMAND, 0);
-        assert_eq!([bars.read(COMMAND), bars.read(0x28)], [None; 2]);
     }
 
     #[test]

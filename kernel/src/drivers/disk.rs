@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use boot_protocol::command_line::DiskOption;
 use gmp_sched::platform::OutOfResources;
-use kernel_virtio_block::{Request, SECTOR_SIZE, stripes};
+use kernel_virtio::block::{Request, SECTOR_SIZE, stripes};
 use spin::Once;
 
 use crate::cpu::contexts;

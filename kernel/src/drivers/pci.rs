@@ -4,6 +4,7 @@
 //! 3.2.2.3.2). The registers that a BAR describes stay at the address that the firmware has assigned.
 
 use alloc::vec::Vec;
+use core::fmt;
 use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +12,6 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use kernel_formats::bars::{Bar, Bars, ConfigurationSpace};
 use kernel_formats::capabilities::{self, MessageTable};
 use spin::Once;
-use virtio_drivers::transport::pci::bus::{Command, ConfigurationAccess, DeviceFunction, DeviceFunctionInfo, PciRoot};
 use x86_64::instructions::port::Port;
 
 use crate::arch::x86_64::apic;
@@ -43,14 +43,32 @@ pub(crate) fn configuration_accesses() -> (u32, u32) {
     (READS.load(Ordering::Relaxed), WRITES.load(Ordering::Relaxed))
 }
 
+/// The bits of the command register that make a device answer accesses to its memory, make it access memory itself, and
+/// turn off its interrupt pin.
+const COMMANDS: u16 = 1 << 1 | 1 << 2 | 1 << 10;
+
+/// The address of a function of a device on the bus.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Function {
+    bus: u8,
+    device: u8,
+    function: u8,
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:02x}:{:02x}.{}", self.bus, self.device, self.function)
+    }
+}
+
 /// The configuration space of a device. It is accessed by ports.
 #[derive(Clone, Copy, Debug)]
-struct Space(DeviceFunction);
+struct Space(Function);
 
 impl Space {
     /// Calls `access` with the port that reads and writes the register at `offset`.
     fn with_register<R>(self, offset: u8, access: impl FnOnce(&mut Port<u32>) -> R) -> R {
-        let Self(DeviceFunction { bus, device, function }) = self;
+        let Self(Function { bus, device, function }) = self;
         let function = u32::from(bus) << 16 | u32::from(device) << 11 | u32::from(function) << 8;
         let (address, data) = &mut *PORTS.lock();
         // SAFETY: a write to this port only selects a register.
@@ -74,53 +92,38 @@ impl ConfigurationSpace for Space {
     }
 }
 
-/// The configuration space of a device for virtio-drivers. That crate sizes a BAR again for each structure of
-/// registers. So its accesses to the BARs go to the copy `bars`. Its writes to other registers are ignored: it would
-/// only turn off the decoding of addresses during the sizing.
-#[derive(Debug)]
-pub(crate) struct SpaceOfKnownBars {
-    bars: Bars,
-}
-
-impl ConfigurationAccess for SpaceOfKnownBars {
-    fn read_word(&self, function: DeviceFunction, register: u8) -> u32 {
-        self.bars.read(register).unwrap_or_else(|| Space(function).read(register))
-    }
-
-    fn write_word(&mut self, _: DeviceFunction, register: u8, value: u32) {
-        self.bars.write(register, value);
-    }
-
-    unsafe fn unsafe_clone(&self) -> Self {
-        Self { bars: self.bars }
-    }
-}
-
-/// Returns all functions of all devices, bus by bus. On each bus the functions are in the order of their numbers.
+/// Returns all functions of all devices with their vendor and their number, bus by bus. On each bus the functions are
+/// in the order of their numbers.
 ///
 /// The first call tries all 256 buses. Following the bridges from bus 0 is not enough, because a computer may have more
 /// than one root bus. The numbers of the root buses are only in the firmware's byte code (AML), which the kernel does
-/// not interpret.
-pub(crate) fn functions() -> &'static [(DeviceFunction, DeviceFunctionInfo)] {
-    static FOUND: Once<Vec<(DeviceFunction, DeviceFunctionInfo)>> = Once::new();
-    let root = PciRoot::new(SpaceOfKnownBars { bars: Bars::default() });
-    let used = (0..=u8::MAX).filter(|&bus| has_devices(bus));
-    FOUND.call_once(|| used.flat_map(|bus| root.enumerate_bus(bus)).collect())
-}
-
-/// Whether there is any device on a bus. virtio-drivers would read a word for each of the 256 functions that a bus can
-/// have. This function reads one for each of the 32 devices, because every device has a function 0. The difference is
-/// 57,000 reads, each of which takes a virtual machine about a microsecond.
-fn has_devices(bus: u8) -> bool {
-    /// The number of devices that a bus can have.
+/// not interpret. Each read takes a virtual machine about a microsecond. So the other functions of a device are tried
+/// only if it has a function 0, as every device has.
+pub(crate) fn functions() -> &'static [(Function, (u16, u16))] {
+    /// The number of devices that a bus can have, and the number of functions of a device.
     const DEVICES: u8 = 32;
-    /// The first word of the configuration space of a device that does not exist.
+    const FUNCTIONS: u8 = 8;
+    /// The first word of the configuration space of a function that does not exist.
     const ABSENT: u32 = u32::MAX;
-    (0..DEVICES).any(|device| Space(DeviceFunction { bus, device, function: 0 }).read(0) != ABSENT)
+    static FOUND: Once<Vec<(Function, (u16, u16))>> = Once::new();
+    FOUND.call_once(|| {
+        let mut found = Vec::new();
+        for (bus, device) in (0..=u8::MAX).flat_map(|bus| (0..DEVICES).map(move |device| (bus, device))) {
+            for function in 0..FUNCTIONS {
+                let function = Function { bus, device, function };
+                match Space(function).read(0) {
+                    ABSENT if function.function == 0 => break,
+                    ABSENT => {}
+                    word => found.push((function, (word as u16, (word >> 16) as u16))),
+                }
+            }
+        }
+        found
+    })
 }
 
 /// Returns a function that reads words of a device's configuration space.
-pub(crate) fn configuration(function: DeviceFunction) -> impl Fn(u8) -> u32 {
+pub(crate) fn configuration(function: Function) -> impl Fn(u8) -> u32 {
     move |register| Space(function).read(register)
 }
 
@@ -202,7 +205,7 @@ const MAX_MAPPED: usize = 64;
 static MAPPED: InterruptMutex<heapless::Vec<Registers, MAX_MAPPED>> = InterruptMutex::new(heapless::Vec::new());
 
 /// Returns the registers of `bytes` bytes at a physical address, if they have been mapped.
-pub(crate) fn mapped(physical: PhysAddr, bytes: usize) -> Option<Registers> {
+fn mapped(physical: PhysAddr, bytes: usize) -> Option<Registers> {
     MAPPED.lock().iter().find_map(|bar| {
         let offset = physical.as_u64().checked_sub(bar.physical.as_u64())?;
         bar.part(usize::try_from(offset).ok()?, bytes)
@@ -213,20 +216,19 @@ pub(crate) fn mapped(physical: PhysAddr, bytes: usize) -> Option<Registers> {
 /// pin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Device {
-    function: DeviceFunction,
+    function: Function,
     bars: Bars,
 }
 
 impl Device {
     /// Enables a device, and finds out where its registers are. Called once for each device, before anything accesses
     /// its registers. Under QEMU this takes milliseconds, because the memory map of every CPU is rebuilt.
-    pub(crate) fn enable(function: DeviceFunction) -> Self {
-        let set = Command::MEMORY_SPACE | Command::BUS_MASTER | Command::INTERRUPT_DISABLE;
-        Self { function, bars: Bars::size(&mut Space(function), set.bits()) }
+    pub(crate) fn enable(function: Function) -> Self {
+        Self { function, bars: Bars::size(&mut Space(function), COMMANDS) }
     }
 
     /// Returns the address of the device on the bus.
-    pub(crate) fn function(&self) -> DeviceFunction {
+    pub(crate) fn function(&self) -> Function {
         self.function
     }
 
@@ -253,11 +255,6 @@ impl Device {
         let registers = Registers { physical, start: paging::map_device(physical, bytes)?, bytes };
         MAPPED.lock().push(registers).map_err(|_| PciError::TooManyDevices)?;
         Ok(registers)
-    }
-
-    /// Returns access to the configuration space for virtio-drivers, which may not write to it.
-    pub(crate) fn root(&self) -> PciRoot<SpaceOfKnownBars> {
-        PciRoot::new(SpaceOfKnownBars { bars: self.bars })
     }
 
     /// Sets the first entries of the device's MSI-X table, one for each of `cpus`. An entry makes the device raise the

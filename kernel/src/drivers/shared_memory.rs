@@ -50,7 +50,7 @@ fn purpose(memory: Registers) -> Option<Purpose> {
 /// memory cannot be mapped, or has an unknown purpose.
 fn memories() -> impl Iterator<Item = (Registers, Purpose)> {
     static DEVICES: Once<Vec<pci::Device>> = Once::new();
-    let all = pci::functions().iter().filter(|(_, info)| (info.vendor_id, info.device_id) == (VENDOR, DEVICE));
+    let all = pci::functions().iter().filter(|(_, numbers)| *numbers == (VENDOR, DEVICE));
     let devices = DEVICES.call_once(|| all.map(|&(function, _)| pci::Device::enable(function)).collect());
     devices.iter().filter_map(|device| {
         let memory = device.map(MEMORY_BAR).inspect_err(|error| {

@@ -6,10 +6,11 @@ use core::fmt;
 use gmp_sched::cancel::ContextError;
 use gmp_sched::sync::Permit;
 use gmp_sched::time::Instant;
-use kernel_virtio_block::{AnswerSlot as _, Buffers, Failure, Refused, Request};
+use kernel_virtio::AnswerSlot as _;
+use kernel_virtio::block::{Buffers, Failure, Refused, Request};
 
 use super::device::BlockDevice;
-use super::request_queue::{RequestQueue, Slot, SlotNumber};
+use super::request_queue::{RequestQueue, Slot};
 use super::sectors::Locked;
 use crate::drivers::disk_error::{DiskError, RequestError};
 use crate::sched::blocking::{self, Blocked};
@@ -30,7 +31,7 @@ pub(crate) enum Mode {
 struct Held {
     device: &'static BlockDevice,
     queue: &'static RequestQueue,
-    slot: SlotNumber,
+    slot: u16,
     in_flight: bool,
     /// `None` while a request is in flight, and if the device is broken.
     buffers: Option<Buffers>,
@@ -49,7 +50,7 @@ impl Held {
     /// slot's signal if there is no thread.
     fn submit(&mut self, request: Request, thread: Option<&'static KernelThread>) -> Result<(), Failure> {
         let buffers = self.buffers.take().ok_or(Failure::Broken)?;
-        if let Err(Refused { buffers, reason }) = self.queue.submit(request, buffers, self.slot, thread) {
+        if let Err(Refused { buffers, reason }) = self.queue.submit(request, buffers, thread) {
             self.buffers = Some(buffers);
             return Err(reason);
         }
@@ -105,7 +106,9 @@ impl Drop for Held {
                 signal.wait_until(until);
             });
         }
-        self.queue.put_back(self.slot, self.buffers.take());
+        if let Some(buffers) = self.buffers.take() {
+            self.queue.put_back(buffers);
+        }
     }
 }
 
@@ -141,8 +144,8 @@ impl<'l> Call<'l> {
     ) -> Result<Self, DiskError> {
         let count = device.properties().buffers_for(bytes);
         let (queue, permits) = device.admit(count as u32, limit)?;
-        let (slot, buffers) = queue.take(count).map_err(RequestError::from)?;
-        let buffers = Some(buffers);
+        let buffers = queue.take(count).map_err(RequestError::from)?;
+        let (slot, buffers) = (buffers.slot(), Some(buffers));
         let held = Held { device, queue, slot, in_flight: false, buffers, _permits: permits, _locked: locked };
         Ok(Self { held, mode, limit })
     }

@@ -11,18 +11,17 @@ use core::fmt;
 use core::hint::spin_loop;
 use core::sync::atomic::Ordering;
 
-use virtio_drivers::transport::{DeviceStatus, DeviceType, Transport as _};
+use kernel_virtio::{Lane, Mailbox, negotiate, start};
 
-use super::queue::{Lane, Mailbox};
-use super::setup;
-use super::transport::{self, MessageTransport};
+use super::dma_pool::DmaPool;
+use super::transport::{self, Doorbell, PciTransport};
 use crate::arch::x86_64::timer;
 use crate::cpu::percpu::CpuId;
 use crate::drivers::disk_error::SetupError;
 use crate::drivers::pci;
 
-/// The features that the driver needs: `VIRTIO_F_VERSION_1` and `VIRTIO_CONSOLE_F_MULTIPORT`.
-const FEATURES: u64 = 1 << 32 | 1 << 1;
+/// `VIRTIO_CONSOLE_F_MULTIPORT`, which the driver needs.
+const MULTIPORT: u64 = 1 << 1;
 
 /// The port that is used, and the numbers of three queues. The device has two queues for each port. The two queues for
 /// control messages come after those of port 0.
@@ -70,9 +69,9 @@ impl fmt::Display for OpenError {
 
 /// A port of the device, for output.
 pub(crate) struct OutputPort {
-    output: Lane,
-    control: Lane,
-    events: Mailbox,
+    output: Lane<Doorbell>,
+    control: Lane<Doorbell>,
+    events: Mailbox<Doorbell>,
     registers: pci::Registers,
 }
 
@@ -83,21 +82,23 @@ pub(crate) struct OutputPort {
 /// `SetupError::Missing` if there is no such device. Other errors if it cannot be used. If the error came after the
 /// driver had begun to negotiate the features, the device has been reset.
 pub(crate) fn open(cpu: CpuId, handler: fn(usize)) -> Result<OutputPort, OpenError> {
-    let mut transport = setup::find(DeviceType::Console, cpu, "virtio console", handler)?;
+    let mut transport = transport::open_first(transport::CONSOLE, cpu, "virtio console", handler)?;
     let registers = transport.common();
-    set_up(&mut transport).inspect_err(|_| transport::reset(registers))
+    let port = set_up(&mut transport).map_err(OpenError::from);
+    port.and_then(|port| port.connect().map(|()| port)).inspect_err(|_| transport::reset(registers))
 }
 
-/// Negotiates the features, sets up the queues, and opens the port.
-fn set_up(transport: &mut MessageTransport) -> Result<OutputPort, OpenError> {
-    let (status, _) = setup::negotiate(transport, FEATURES, 0)?;
-    let events = Mailbox::new(transport, CONTROL_IN)?;
-    let control = Lane::new(transport, CONTROL_OUT, 1)?;
-    let output = Lane::new(transport, OUTPUT, OUTPUT_PAGES)?;
-    transport.set_status(status | DeviceStatus::DRIVER_OK);
-
-    let port = OutputPort { output, control, events, registers: transport.common() };
-    port.connect()?;
+/// Negotiates the features, and sets up the queues.
+fn set_up(transport: &mut PciTransport) -> Result<OutputPort, SetupError> {
+    negotiate(transport, MULTIPORT, 0)?;
+    let [events, control, output] = [CONTROL_IN, CONTROL_OUT, OUTPUT].map(|queue| transport.doorbell(queue));
+    let port = OutputPort {
+        events: Mailbox::new::<DmaPool>(transport, CONTROL_IN, events?)?,
+        control: Lane::sending::<DmaPool>(transport, CONTROL_OUT, 1, control?)?,
+        output: Lane::sending::<DmaPool>(transport, OUTPUT, OUTPUT_PAGES, output?)?,
+        registers: transport.common(),
+    };
+    start(transport);
     Ok(port)
 }
 
@@ -143,7 +144,7 @@ impl OutputPort {
     }
 
     /// Returns the queue for output.
-    pub(crate) fn output(&self) -> &Lane {
+    pub(crate) fn output(&self) -> &Lane<Doorbell> {
         &self.output
     }
 

@@ -10,14 +10,13 @@ use core::time::Duration;
 use gmp_sched::cancel::ContextError;
 use gmp_sched::sync::Permit;
 use gmp_sched::time::Instant;
-use kernel_virtio_block::software::Connection;
-use kernel_virtio_block::{Completion, Device, Failure, MAX_QUEUES, OpenError, Properties, Queue};
-use virtio_drivers::transport::Transport;
-use virtio_drivers::transport::pci::bus::DeviceFunction;
+use kernel_virtio::block::software::Connection;
+use kernel_virtio::block::{Completion, Device, Failure, MAX_QUEUES, Properties, Queue};
+use kernel_virtio::{Doorbell as _, Transport};
 
-use super::hal::DmaPool;
+use super::dma_pool::DmaPool;
 use super::memory_disk::MemoryDisk;
-use super::request_queue::{RequestQueue, SlotNumber};
+use super::request_queue::RequestQueue;
 use super::sectors::{Locked, SectorLocks};
 use super::transport::{self, Doorbell};
 use crate::arch::x86_64::{apic, interrupts};
@@ -25,7 +24,7 @@ use crate::cpu::cpus;
 use crate::cpu::percpu::{self, CpuId};
 use crate::cpu::sync::InterruptMutex;
 use crate::drivers::disk_error::{RequestError, SetupError};
-use crate::drivers::pci;
+use crate::drivers::pci::Function;
 use crate::mm::frame;
 use crate::sched::platform::{Kernel, Limit};
 use crate::sched::{kthread, startup};
@@ -55,26 +54,8 @@ fn frames_for_buffers() -> Result<usize, SetupError> {
 /// the time limit.
 const MOST_OVERTAKING: usize = 1_000;
 
-/// A device that can be reset: see [`Device::reset`]. This trait hides the type of the device's transport.
-trait Resettable: Send {
-    fn reset(
-        &mut self,
-        now: u64,
-        queues: &mut [&mut Queue<DmaPool, SlotNumber>],
-        ended: &mut dyn FnMut(u16, Completion<SlotNumber>),
-    );
-}
-
-impl<T: Transport + Send> Resettable for Device<DmaPool, T> {
-    fn reset(
-        &mut self,
-        now: u64,
-        queues: &mut [&mut Queue<DmaPool, SlotNumber>],
-        ended: &mut dyn FnMut(u16, Completion<SlotNumber>),
-    ) {
-        Self::reset(self, now, queues, ended);
-    }
-}
+/// Resets a device: see [`Device::reset`]. This type hides that of the device's transport.
+type Reset = Box<dyn FnMut(u64, &mut [&mut Queue], &mut dyn FnMut(u16, Completion)) + Send>;
 
 /// A queue, and permits for some of its buffers.
 pub(super) type Admission = (&'static RequestQueue, Permit<'static, Kernel>);
@@ -82,7 +63,7 @@ pub(super) type Admission = (&'static RequestQueue, Permit<'static, Kernel>);
 /// A virtio block device on the PCI bus, or a disk in memory.
 pub(crate) struct BlockDevice {
     /// Locked while the ages of requests are checked and the device is reset. Taken before the locks of the queues.
-    device: InterruptMutex<Box<dyn Resettable>>,
+    reset: InterruptMutex<Reset>,
     queues: Box<[RequestQueue]>,
     /// The CPU that gets the interrupts of the first queue.
     first_cpu: CpuId,
@@ -115,24 +96,18 @@ impl BlockDevice {
     /// If the device lacks or refuses something that the driver needs, or if there is no memory or no interrupt vector
     /// for the device. The device is then not used.
     pub(super) fn open(
-        function: DeviceFunction,
+        function: Function,
         first_cpu: CpuId,
         handler: (fn(usize), usize),
         time_limit: Duration,
     ) -> Result<Self, SetupError> {
-        transport::check(function)?;
         let most_frames = frames_for_buffers()?;
-        let on_bus = pci::Device::enable(function);
-        let vector = interrupts::allocate("virtio disk", handler.0, handler.1).map_err(|_| SetupError::NoVector)?;
-        let messages = on_bus.route_messages(vector, &targets(first_cpu))?;
-        let transport = transport::open(&on_bus, messages)?;
-        let (device, queues) = Device::open(transport, messages.into(), most_frames)?;
+        let transport = transport::open(function, &targets(first_cpu), "virtio disk", handler)?;
+        let most_queues = transport.messages();
+        let (device, queues) = Device::open::<DmaPool>(transport, most_queues, most_frames)?;
         let queues = queues.into_iter().map(|queue| {
-            if !device.transport().is_routed(queue.number()) {
-                return Err(SetupError::Refused);
-            }
             let doorbell = device.transport().doorbell(queue.number())?;
-            Ok(RequestQueue::new(queue, doorbell))
+            Ok::<_, SetupError>(RequestQueue::new(queue, doorbell))
         });
         Ok(Self::new(queues.collect::<Result<_, _>>()?, device, first_cpu, time_limit))
     }
@@ -151,7 +126,7 @@ impl BlockDevice {
             interrupts::allocate("disk in memory", handler.0, handler.1).map_err(|_| SetupError::NoVector)?,
         );
         let most_queues = cpus::count().min(MAX_QUEUES);
-        let (device, queues) = Device::open(Connection(disk), most_queues, most_frames)?;
+        let (device, queues) = Device::open::<DmaPool>(Connection(disk), most_queues, most_frames)?;
         let queues = queues.into_iter().map(|queue| {
             let doorbell = Doorbell::Memory { disk, queue: queue.number() };
             RequestQueue::new(queue, doorbell)
@@ -161,7 +136,7 @@ impl BlockDevice {
 
     fn new<T: Transport + Send + 'static>(
         queues: Box<[RequestQueue]>,
-        device: Device<DmaPool, T>,
+        mut device: Device<T>,
         first_cpu: CpuId,
         time_limit: Duration,
     ) -> Self {
@@ -173,7 +148,7 @@ impl BlockDevice {
             queues,
             properties,
             request_bytes: request_buffers * properties.segment_bytes,
-            device: InterruptMutex::new(Box::new(device)),
+            reset: InterruptMutex::new(Box::new(move |now, queues, ended| device.reset(now, queues, ended))),
             first_cpu,
             sectors: SectorLocks::new(),
             time_limit,
@@ -233,7 +208,7 @@ impl BlockDevice {
     pub(super) fn admit(&'static self, count: u32, limit: &Limit<'_>) -> Result<Admission, ContextError> {
         let own = self.queue_of(percpu::current());
         // The queues after `own`, and then those before it.
-        let (before, from_own) = self.queues.split_at(own.number().into());
+        let (before, from_own) = self.queues.split_at(own.number.into());
         let mut queues = from_own.iter().chain(before);
         if let Some(free) = queues.find_map(|queue| Some((queue, queue.permits.try_acquire(count)?))) {
             return Ok(free);
@@ -282,7 +257,7 @@ impl BlockDevice {
     /// how many requests the device had answered when a request was first found to be in flight for so long. Returns
     /// the time of the next check.
     pub(super) fn check(&'static self, queue: &'static RequestQueue, answered_before: &mut Option<usize>) -> Instant {
-        let mut device = self.device.lock();
+        let mut reset = self.reset.lock();
         let now = kthread::now();
         let since = queue.oldest().unwrap_or(now);
         if now < since + self.time_limit {
@@ -296,10 +271,10 @@ impl BlockDevice {
         }
         *answered_before = None;
         log::warn!("a block device has not answered a request for {:?}; it is reset", self.time_limit);
-        let outcome = self.reset(&mut **device, now);
-        drop(device);
+        let outcome = self.reset(&mut reset, now);
+        drop(reset);
         match outcome {
-            Ok(()) => self.queues.iter().for_each(|queue| queue.doorbell().ring()),
+            Ok(()) => self.queues.iter().for_each(|queue| queue.doorbell.ring()),
             Err(reason) => self.fail(reason),
         }
         now + self.time_limit
@@ -307,10 +282,10 @@ impl BlockDevice {
 
     /// Resets the device and submits the requests in flight again. A request that has already been submitted twice ends
     /// with an error instead. Meanwhile no CPU can use a queue.
-    fn reset(&'static self, device: &mut dyn Resettable, now: Instant) -> Result<(), Failure> {
-        let mut locked: heapless::Vec<_, MAX_QUEUES> = self.queues.iter().map(RequestQueue::lock).collect();
-        let mut queues: heapless::Vec<_, MAX_QUEUES> = locked.iter_mut().map(|state| state.queue()).collect();
-        device.reset(now.as_nanos(), &mut queues, &mut |number, completion| {
+    fn reset(&'static self, reset: &mut Reset, now: Instant) -> Result<(), Failure> {
+        let mut locked: heapless::Vec<_, MAX_QUEUES> = self.queues.iter().map(|queue| queue.state.lock()).collect();
+        let mut queues: heapless::Vec<_, MAX_QUEUES> = locked.iter_mut().map(|state| &mut state.queue).collect();
+        reset(now.as_nanos(), &mut queues, &mut |number, completion| {
             self.queues[usize::from(number)].deliver(completion);
         });
         queues.iter().find_map(|queue| queue.broken()).map_or(Ok(()), Err)
@@ -323,14 +298,4 @@ impl BlockDevice {
 fn targets(first: CpuId) -> heapless::Vec<CpuId, MAX_QUEUES> {
     let cpus = (0..cpus::count()).map(|index| CpuId::new((first.index() + index) % cpus::count())).take(MAX_QUEUES);
     if cpus.clone().all(apic::is_device_target) { cpus.collect() } else { core::iter::once(first).collect() }
-}
-
-impl From<OpenError> for SetupError {
-    fn from(error: OpenError) -> Self {
-        match error {
-            OpenError::OutOfMemory => Self::OutOfMemory,
-            OpenError::NotSupported => Self::NotVirtio,
-            OpenError::Refused => Self::Refused,
-        }
-    }
 }

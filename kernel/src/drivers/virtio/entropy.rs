@@ -6,23 +6,20 @@
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use gmp_sched::time::Instant;
-use virtio_drivers::transport::{DeviceStatus, DeviceType, Transport as _};
+use kernel_virtio::{Lane, negotiate, start};
 
-use super::queue::Lane;
-use super::setup;
-use super::transport::{self, MessageTransport};
+use super::dma_pool::DmaPool;
+use super::transport::{self, Doorbell, PciTransport};
 use crate::cpu::percpu::CpuId;
 use crate::drivers::disk_error::SetupError;
 use crate::drivers::pci;
 
-/// The feature that the driver needs: `VIRTIO_F_VERSION_1`.
-const FEATURES: u64 = 1 << 32;
 /// The number of the device's only queue.
 const QUEUE: u16 = 0;
 
 /// The entropy device. Only one caller at a time may use it.
 pub(crate) struct EntropyDevice {
-    lane: Lane,
+    lane: Lane<Doorbell>,
     registers: pci::Registers,
     /// How many bytes were requested and not taken yet.
     requested: AtomicUsize,
@@ -36,17 +33,18 @@ pub(crate) struct EntropyDevice {
 /// `SetupError::Missing` if there is no such device. Other errors if it cannot be used. If the error came after the
 /// driver had begun to negotiate the features, the device has been reset.
 pub(crate) fn open(cpu: CpuId, handler: fn(usize)) -> Result<EntropyDevice, SetupError> {
-    let mut transport = setup::find(DeviceType::EntropySource, cpu, "virtio entropy", handler)?;
+    let mut transport = transport::open_first(transport::ENTROPY, cpu, "virtio entropy", handler)?;
     let registers = transport.common();
     let lane = set_up(&mut transport).inspect_err(|_| transport::reset(registers))?;
     Ok(EntropyDevice { lane, registers, requested: AtomicUsize::new(0), requested_at: AtomicU64::new(0) })
 }
 
 /// Negotiates the features and sets up the queue.
-fn set_up(transport: &mut MessageTransport) -> Result<Lane, SetupError> {
-    let (status, _) = setup::negotiate(transport, FEATURES, 0)?;
-    let lane = Lane::receiving(transport, QUEUE)?;
-    transport.set_status(status | DeviceStatus::DRIVER_OK);
+fn set_up(transport: &mut PciTransport) -> Result<Lane<Doorbell>, SetupError> {
+    negotiate(transport, 0, 0)?;
+    let doorbell = transport.doorbell(QUEUE)?;
+    let lane = Lane::receiving::<DmaPool>(transport, QUEUE, doorbell)?;
+    start(transport);
     Ok(lane)
 }
 

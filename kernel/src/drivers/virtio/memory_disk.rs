@@ -19,10 +19,10 @@ use core::fmt;
 
 use boot_protocol::memory_disk::{DiskFault, FaultKind};
 use gmp_sched::time::Instant;
-use kernel_virtio_block::software::{Access, Fault, Faults, Latency, SoftwareDevice};
+use kernel_virtio::block::software::{Access, Fault, Faults, Latency, SoftwareDevice};
 use spin::Once;
 
-use super::hal::DmaPool;
+use super::dma_pool::DmaPool;
 use crate::arch::x86_64::apic;
 use crate::arch::x86_64::interrupts::Vector;
 use crate::cpu::cpus;

@@ -7,21 +7,15 @@ use alloc::vec::Vec;
 
 use gmp_sched::device_signals::Signal;
 use gmp_sched::time::Instant;
-use kernel_virtio_block::{AnswerSlot, Buffers, Completion, Failure, Mail, Queue, Refused, Request};
+use kernel_virtio::block::{Buffers, Completion, Failure, Queue, Refused, Request};
+use kernel_virtio::{AnswerSlot, Doorbell as _, Mail};
 
-use super::hal::DmaPool;
 use super::transport::Doorbell;
 use crate::cpu::cpus;
 use crate::cpu::percpu;
-use crate::cpu::sync::{InterruptMutex, InterruptMutexGuard};
+use crate::cpu::sync::InterruptMutex;
 use crate::sched::kthread::{self, KernelThread};
 use crate::sched::platform::{Kernel, Semaphore};
-
-/// The number of a slot in its queue.
-pub(super) type SlotNumber = u16;
-
-/// The largest number of slots of a queue. This is the number of buffers for which the largest queue has room.
-const MAX_SLOTS: usize = 256;
 
 /// Where the answer to a request arrives.
 pub(super) struct Slot {
@@ -58,48 +52,36 @@ impl AnswerSlot for &'static Slot {
 
 /// The state that the queue's lock guards.
 pub(super) struct State {
-    queue: Queue<DmaPool, SlotNumber>,
-    /// The slots that no G uses.
-    free: heapless::Vec<SlotNumber, MAX_SLOTS>,
+    pub(super) queue: Queue,
     /// How many requests have been answered on each CPU.
     served: Vec<usize>,
     /// When requests were last answered, in ns.
     last_answer: u64,
 }
 
-impl State {
-    pub(super) fn queue(&mut self) -> &mut Queue<DmaPool, SlotNumber> {
-        &mut self.queue
-    }
-}
-
 /// A queue of a block device. It has its own lock and slots, so that CPUs with different queues do not wait for each
 /// other.
 pub(super) struct RequestQueue {
-    state: InterruptMutex<State>,
-    doorbell: Doorbell,
+    pub(super) state: InterruptMutex<State>,
+    pub(super) doorbell: Doorbell,
+    /// A slot for the answer to each request, by the number of the request's [buffers](Buffers::slot).
     slots: Box<[Slot]>,
     /// One permit for each buffer. Gs wait here for the buffers of a request, in the order in which they come. A G gets
     /// all its permits at once. So a G that waits for permits holds none, and Gs cannot wait for each other in a
     /// circle.
     pub(super) permits: Semaphore,
     /// The number of the queue in its device.
-    number: u16,
+    pub(super) number: u16,
 }
 
 impl RequestQueue {
-    pub(super) fn new(queue: Queue<DmaPool, SlotNumber>, doorbell: Doorbell) -> Self {
+    pub(super) fn new(queue: Queue, doorbell: Doorbell) -> Self {
         let slots: Box<[Slot]> = (0..queue.free_buffers()).map(|_| Slot::new()).collect();
         Self {
             doorbell,
             number: queue.number(),
             permits: Semaphore::new(slots.len() as u32),
-            state: InterruptMutex::new(State {
-                queue,
-                free: (0..).take(slots.len()).collect(),
-                served: vec![0; cpus::count()],
-                last_answer: 0,
-            }),
+            state: InterruptMutex::new(State { queue, served: vec![0; cpus::count()], last_answer: 0 }),
             slots,
         }
     }
@@ -119,11 +101,6 @@ impl RequestQueue {
         self.state.lock().queue.abandoned_buffers()
     }
 
-    /// Returns the number of the queue in its device.
-    pub(super) fn number(&self) -> u16 {
-        self.number
-    }
-
     /// Returns how many requests have been answered on each CPU.
     pub(super) fn served(&self) -> Vec<usize> {
         let mut served = vec![0; cpus::count()];
@@ -137,55 +114,40 @@ impl RequestQueue {
         (state.served.iter().sum(), state.last_answer)
     }
 
-    pub(super) fn slot(&'static self, number: SlotNumber) -> &'static Slot {
+    pub(super) fn slot(&'static self, number: u16) -> &'static Slot {
         &self.slots[usize::from(number)]
     }
 
-    pub(super) fn doorbell(&self) -> Doorbell {
-        self.doorbell
-    }
-
-    pub(super) fn lock(&self) -> InterruptMutexGuard<'_, State> {
-        self.state.lock()
-    }
-
-    /// Takes a free slot and `count` free buffers. The queue has them, because the caller has `count` permits.
+    /// Takes `count` free buffers and the slot with their number. The queue has them, because the caller has `count`
+    /// permits.
     ///
     /// # Errors
     /// If the device is broken. There may then be fewer free buffers than permits, because buffers that were in flight
     /// are never used again.
-    pub(super) fn take(&self, count: usize) -> Result<(SlotNumber, Buffers), Failure> {
+    pub(super) fn take(&self, count: usize) -> Result<Buffers, Failure> {
         let state = &mut *self.state.lock();
         if let Some(reason) = state.queue.broken() {
             return Err(reason);
         }
-        let buffers = state.queue.take_buffers(count).expect("a buffer for each permit");
-        Ok((state.free.pop().expect("a slot for each buffer"), buffers))
+        Ok(state.queue.take_buffers(count).expect("a buffer for each permit"))
     }
 
-    /// Returns a slot and its buffers. `buffers` is `None` if the device may still access them. The caller then
-    /// releases its permits.
-    pub(super) fn put_back(&self, slot: SlotNumber, buffers: Option<Buffers>) {
-        let state = &mut *self.state.lock();
-        if let Some(buffers) = buffers {
-            state.queue.put_buffers(buffers);
-        }
-        // The push cannot fail, because the slot's number was taken from this list.
-        let _ = state.free.push(slot);
+    /// Returns buffers and their slot. The caller then releases its permits.
+    pub(super) fn put_back(&self, buffers: Buffers) {
+        self.state.lock().queue.put_buffers(buffers);
     }
 
-    /// Submits a request. When the answer arrives in the slot, the interrupt handler wakes `thread`, or raises the
-    /// slot's signal if there is no thread.
+    /// Submits a request. When the answer arrives in the slot of the buffers, the interrupt handler wakes `thread`, or
+    /// raises the slot's signal if there is no thread.
     pub(super) fn submit(
         &'static self,
         request: Request,
         buffers: Buffers,
-        slot: SlotNumber,
         thread: Option<&'static KernelThread>,
     ) -> Result<(), Refused> {
-        self.slot(slot).prepare(thread);
+        self.slot(buffers.slot()).prepare(thread);
         let now = kthread::now().as_nanos();
-        self.state.lock().queue.submit(request, buffers, slot, now)?;
+        self.state.lock().queue.submit(request, buffers, now)?;
         self.doorbell.ring();
         Ok(())
     }
@@ -218,8 +180,7 @@ impl RequestQueue {
         core::iter::from_fn(|| state.queue.take_failed()).map(|failed| self.deliver(failed)).count()
     }
 
-    pub(super) fn deliver(&'static self, completion: Completion<SlotNumber>) {
-        let Completion { owner, buffers, result } = completion;
-        self.slot(owner).deliver_answer((buffers, result));
+    pub(super) fn deliver(&'static self, Completion { slot, buffers, result }: Completion) {
+        self.slot(slot).deliver_answer((buffers, result));
     }
 }

@@ -11,7 +11,7 @@ use alloc::boxed::Box;
 
 use gmp_sched::cancel::ContextError;
 use gmp_sched::sync::LimitedMutex as _;
-use kernel_virtio_block::stripes::{self, LOCKS, MAX_LOCKS};
+use kernel_virtio::block::stripes::{self, LOCKS, MAX_LOCKS};
 
 use crate::sched::platform::{Limit, Mutex, MutexGuard};
 

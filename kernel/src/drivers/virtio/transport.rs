@@ -1,62 +1,72 @@
-//! Virtio over PCI (virtio 1.2, 4.1). This wraps the transport of the crate virtio-drivers, which does not support
-//! interrupts.
+//! Virtio over PCI (virtio 1.2, 4.1): the registers of a device. Each queue has an entry of the device's MSI-X table.
 //!
-//! The wrapper assigns an entry of the device's MSI-X table to each queue.
-//!
-//! `Transport::notify` does nothing. The kernel's drivers ring the [`Doorbell`] for each request instead. A flag of the
-//! device could say that this is not needed at the moment. But a driver that reads this flag needs a full fence before
-//! the read. Otherwise the device could stop reading the queue at the same time, and miss the new request. The driver
-//! for disks rings without holding a lock.
+//! The drivers ring the [`Doorbell`] for each request. A flag of the device could say that this is not needed at the
+//! moment. But a driver that reads this flag needs a full fence before the read. Otherwise the device could stop
+//! reading the queue at the same time, and miss the new request. The driver for disks rings without holding a lock.
 
-use core::mem::ManuallyDrop;
 use core::sync::atomic::{Ordering, compiler_fence};
 
-use kernel_formats::capabilities::{self, Kind, Malformed, Structure};
-use virtio_drivers::transport::pci::bus::DeviceFunction;
-use virtio_drivers::transport::pci::{PciTransport, virtio_device_type};
-use virtio_drivers::transport::{DeviceStatus, DeviceType, InterruptStatus, Transport};
-use virtio_drivers::{PhysAddr, Result};
-use zerocopy::{FromBytes, Immutable, IntoBytes};
+use kernel_formats::capabilities::{Kind, Structure};
+use kernel_virtio::{OpenError, Transport};
 
-use super::hal::DmaPool;
 use super::memory_disk::MemoryDisk;
+use crate::arch::x86_64::interrupts;
+use crate::cpu::percpu::CpuId;
 use crate::drivers::disk_error::{PciError, SetupError};
-use crate::drivers::pci::{self, Registers};
+use crate::drivers::pci::{self, Function, Registers};
 
-/// Offsets of four registers in the common configuration (virtio 1.2, 4.1.4.3), and the size of the common
-/// configuration.
-const DEVICE_STATUS: usize = 0x14;
+/// The types of devices (virtio 1.2, 5), which follow from the device's number on the bus.
+pub(super) const NETWORK: u16 = 1;
+pub(super) const BLOCK: u16 = 2;
+pub(super) const CONSOLE: u16 = 3;
+pub(super) const ENTROPY: u16 = 4;
+
+/// The vendor of all virtio devices, and the number of a device of type 0 (virtio 1.2, 4.1.2).
+const VENDOR: u16 = 0x1af4;
+const FIRST_DEVICE: u16 = 0x1040;
+/// The numbers of devices that also have the interface from before virtio 1, with their types.
+const TRANSITIONAL: [(u16, u16); 4] = [(0x1000, NETWORK), (0x1001, BLOCK), (0x1003, CONSOLE), (0x1005, ENTROPY)];
+
+/// Offsets in the common configuration (virtio 1.2, 4.1.4.3), and its size.
+const OFFERED_SELECT: usize = 0x00;
+const OFFERED: usize = 0x04;
+const ACCEPTED_SELECT: usize = 0x08;
+const ACCEPTED: usize = 0x0c;
+const STATUS: usize = 0x14;
+const GENERATION: usize = 0x15;
 const QUEUE_SELECT: usize = 0x16;
+const QUEUE_SIZE: usize = 0x18;
 const QUEUE_MSIX_VECTOR: usize = 0x1a;
+const QUEUE_ENABLE: usize = 0x1c;
 const QUEUE_NOTIFY_OFF: usize = 0x1e;
+const QUEUE_ADDRESSES: usize = 0x20;
 const COMMON_BYTES: usize = 0x38;
 
 /// A virtio device on the PCI bus. Its queues interrupt by MSI-X messages.
-pub(super) struct MessageTransport {
-    // Never dropped. Dropping the transport of virtio-drivers resets the device, and waits without a limit until the
-    // device confirms that.
-    device: ManuallyDrop<PciTransport>,
+pub(super) struct PciTransport {
     common: Registers,
     notify: (Structure, Registers),
+    /// The configuration that depends on the type of the device, if it has one.
+    configuration: Option<Registers>,
     /// The number of entries of the MSI-X table that are set.
     messages: u16,
 }
 
 /// How the driver notifies a device that a queue has new requests.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Doorbell {
+pub(crate) enum Doorbell {
     /// The driver writes the number of the queue to this register.
     Register { register: Registers, queue: u16 },
     /// The driver calls the code that implements the device, which is a disk in memory.
     Memory { disk: &'static MemoryDisk, queue: u16 },
 }
 
-impl Doorbell {
+impl kernel_virtio::Doorbell for Doorbell {
     /// Makes the device read its queue. The caller has added requests to the queue before. If the device is a disk in
     /// memory, not callable from interrupt handlers. Otherwise callable from everywhere.
-    pub(super) fn ring(self) {
+    fn ring(&self) {
         compiler_fence(Ordering::SeqCst);
-        match self {
+        match *self {
             // SAFETY: the write makes the device read a queue whose descriptors contain only addresses of the DMA pool.
             // The device sees the writes to the queue that precede this write. The reason is that the compiler fence
             // keeps the writes in order, and that an x86 processor does not reorder stores.
@@ -67,163 +77,178 @@ impl Doorbell {
 }
 
 /// Returns all devices of this type, in the order of their addresses.
-pub(super) fn devices(wanted: DeviceType) -> impl Iterator<Item = DeviceFunction> {
+pub(super) fn devices(wanted: u16) -> impl Iterator<Item = Function> {
+    let is_wanted = move |device: u16| device == FIRST_DEVICE + wanted || TRANSITIONAL.contains(&(device, wanted));
     let all = pci::functions().iter();
-    all.filter(move |(_, info)| virtio_device_type(info) == Some(wanted)).map(|&(function, _)| function)
+    all.filter(move |&&(_, (vendor, device))| vendor == VENDOR && is_wanted(device)).map(|&(function, _)| function)
 }
 
-/// Checks the list of the capabilities that a device reports. virtio-drivers follows this list without a limit, and
-/// adds to the offsets without a check for overflow.
+/// Opens the first device of this type. Its interrupts go to `cpu`, where they call `handler`.
 ///
 /// # Errors
-/// If the capabilities form a cycle, or end outside of the configuration space.
-pub(super) fn check(function: DeviceFunction) -> core::result::Result<(), SetupError> {
-    capabilities::check(pci::configuration(function)).map_err(|malformed| match malformed {
-        Malformed::Endless => PciError::NoRegisters.into(),
-        Malformed::Outside => SetupError::NotVirtio,
-    })
+/// `SetupError::Missing` if there is no such device. Other errors if it cannot be used.
+pub(super) fn open_first(
+    wanted: u16,
+    cpu: CpuId,
+    name: &'static str,
+    handler: fn(usize),
+) -> Result<PciTransport, SetupError> {
+    let function = devices(wanted).next().ok_or(SetupError::Missing)?;
+    open(function, &[cpu], name, (handler, 0))
 }
 
-/// Opens a device. The caller has [checked](check) the device, and has set `messages` entries of its MSI-X table, at
-/// least one.
-pub(super) fn open(device: &pci::Device, messages: u16) -> core::result::Result<MessageTransport, SetupError> {
-    let (_, common) = structure(device, Kind::Common)?;
-    let common = common.part(0, COMMON_BYTES).ok_or(PciError::NoRegisters)?;
-    // virtio-drivers uses these structures, and expects that they are mapped. It adds the offset and the length of a
-    // structure without a check for overflow, and its errors would not say what is wrong with the structure.
+/// Opens a device. Its interrupts go to these CPUs, those of each queue to one of them, and call the function of
+/// `handler` with the argument.
+///
+/// # Errors
+/// If the device lacks something that the driver needs, or there is no interrupt vector for it.
+pub(super) fn open(
+    function: Function,
+    cpus: &[CpuId],
+    name: &'static str,
+    handler: (fn(usize), usize),
+) -> Result<PciTransport, SetupError> {
+    let device = &pci::Device::enable(function);
+    let vector = interrupts::allocate(name, handler.0, handler.1).map_err(|_| SetupError::NoVector)?;
+    let messages = device.route_messages(vector, cpus)?;
+    let common = structure(device, Kind::Common)?.1.part(0, COMMON_BYTES).ok_or(PciError::NoRegisters)?;
     let notify = structure(device, Kind::Notify)?;
-    structure(device, Kind::InterruptStatus)?;
-    if Structure::find(pci::configuration(device.function()), Kind::Device).is_some() {
-        structure(device, Kind::Device)?;
-    }
-    let device = PciTransport::new::<DmaPool, _>(&mut device.root(), device.function());
-    let device = ManuallyDrop::new(device.map_err(|_| SetupError::NotVirtio)?);
-    Ok(MessageTransport { device, common, notify, messages })
+    let configuration = match structure(device, Kind::Device) {
+        Ok((_, registers)) => Some(registers),
+        Err(SetupError::NotVirtio) => None,
+        Err(error) => return Err(error),
+    };
+    Ok(PciTransport { common, notify, configuration, messages })
 }
 
 /// Resets the device to which these registers belong, so that it stops using its queues.
 ///
 /// Does not wait until the device confirms this, because an interrupt handler may call this function. Nothing depends
-/// on the confirmation, because the memory of the queues (see `queue`) is never freed.
+/// on the confirmation, because the memory of the queues is never freed.
 pub(super) fn reset(transport_registers: Registers) {
     // SAFETY: the write passes no address to the device. It makes the device stop using its queues.
-    unsafe { transport_registers.write::<u8>(DEVICE_STATUS, 0) };
+    unsafe { transport_registers.write::<u8>(STATUS, 0) };
 }
 
 /// Returns the structure of type `kind` that the device describes, and its registers.
-fn structure(device: &pci::Device, kind: Kind) -> core::result::Result<(Structure, Registers), SetupError> {
+fn structure(device: &pci::Device, kind: Kind) -> Result<(Structure, Registers), SetupError> {
     let structure = Structure::find(pci::configuration(device.function()), kind).ok_or(SetupError::NotVirtio)?;
     let bar = device.map(structure.bar)?;
     let range = structure.range(bar.bytes()).ok_or(PciError::NoRegisters)?;
+    // `Structure::doorbell` checks the alignment of the doorbells.
+    if kind != Kind::Notify && !range.start.is_multiple_of(size_of::<u32>()) {
+        return Err(SetupError::NotVirtio);
+    }
     Ok((structure, bar.range(range).ok_or(PciError::NoRegisters)?))
 }
 
-fn select_queue(common: Registers, queue: u16) {
-    // SAFETY: this write only selects which queue the other registers describe.
-    unsafe { common.write(QUEUE_SELECT, queue) };
-}
-
-impl MessageTransport {
+impl PciTransport {
     /// Returns the registers that [`reset`] writes to.
     pub(super) fn common(&self) -> Registers {
         self.common
     }
 
-    /// Returns the doorbell of a queue.
+    /// Routes the interrupts of a queue, and returns its doorbell.
     ///
     /// # Errors
-    /// If the device says that the doorbell is outside of its registers.
-    pub(super) fn doorbell(&self, queue: u16) -> core::result::Result<Doorbell, SetupError> {
+    /// If the device cannot use the MSI-X entry, or says that the doorbell is outside of its registers.
+    pub(super) fn doorbell(&self, queue: u16) -> Result<Doorbell, SetupError> {
+        if !self.route(queue) {
+            return Err(SetupError::Refused);
+        }
         let (notify, registers) = self.notify;
-        select_queue(self.common, queue);
         let range = notify.doorbell(self.common.read(QUEUE_NOTIFY_OFF));
         let register = range.and_then(|range| registers.range(range)).ok_or(PciError::NoRegisters)?;
         Ok(Doorbell::Register { register, queue })
     }
 
-    /// Returns the index of the MSI-X table's entry that a queue uses.
-    fn message(&self, queue: u16) -> u16 {
-        queue % self.messages
+    /// Returns the number of entries of the MSI-X table that are set.
+    pub(super) fn messages(&self) -> usize {
+        self.messages.into()
     }
 
-    /// Whether the device interrupts through its MSI-X entry when it has completed requests of this queue.
-    pub(super) fn is_routed(&self, queue: u16) -> bool {
-        select_queue(self.common, queue);
-        self.common.read::<u16>(QUEUE_MSIX_VECTOR) == self.message(queue)
+    /// Writes a register of the common configuration.
+    fn write<T: Copy>(&self, offset: usize, value: T) {
+        // SAFETY: the only addresses in these registers are those of queues. The drivers allocate queues and buffers in
+        // the DMA pool.
+        unsafe { self.common.write(offset, value) };
+    }
+
+    /// Selects a queue, and returns the value of a register that describes it.
+    fn of_queue(&self, queue: u16, offset: usize) -> u16 {
+        self.write(QUEUE_SELECT, queue);
+        self.common.read(offset)
+    }
+
+    /// Selects a queue, and makes it interrupt by its entry of the MSI-X table. Returns whether the device can do that.
+    /// The device forgets this when it is reset.
+    fn route(&self, queue: u16) -> bool {
+        let message = queue % self.messages;
+        self.write(QUEUE_SELECT, queue);
+        self.write(QUEUE_MSIX_VECTOR, message);
+        // If the device cannot use the entry, it changes the register to another value.
+        self.common.read::<u16>(QUEUE_MSIX_VECTOR) == message
     }
 }
 
-impl Transport for MessageTransport {
-    fn read_device_features(&mut self) -> u64 {
-        self.device.read_device_features()
+impl Transport for PciTransport {
+    fn offered_features(&mut self) -> u64 {
+        let half = |number: u32| {
+            self.write(OFFERED_SELECT, number);
+            u64::from(self.common.read::<u32>(OFFERED))
+        };
+        half(0) | half(1) << 32
     }
 
-    fn queue_set(
-        &mut self,
-        queue: u16,
-        size: u32,
-        descriptors: PhysAddr,
-        driver_area: PhysAddr,
-        device_area: PhysAddr,
-    ) {
-        select_queue(self.common, queue);
-        // SAFETY: the MSI-X entry raises an interrupt that has a handler. If the device cannot use the entry, it
-        // changes the register to another value, which `is_routed` detects.
-        unsafe { self.common.write(QUEUE_MSIX_VECTOR, self.message(queue)) };
-        self.device.queue_set(queue, size, descriptors, driver_area, device_area);
+    fn accept_features(&mut self, features: u64) {
+        for (number, half) in [(0u32, features as u32), (1, (features >> 32) as u32)] {
+            self.write(ACCEPTED_SELECT, number);
+            self.write(ACCEPTED, half);
+        }
     }
 
-    fn notify(&mut self, _: u16) {}
-
-    fn device_type(&self) -> DeviceType {
-        self.device.device_type()
+    fn status(&self) -> u8 {
+        self.common.read(STATUS)
     }
 
-    fn write_driver_features(&mut self, driver_features: u64) {
-        self.device.write_driver_features(driver_features);
+    fn set_status(&mut self, status: u8) {
+        self.write(STATUS, status);
     }
 
-    fn max_queue_size(&mut self, queue: u16) -> u32 {
-        self.device.max_queue_size(queue)
+    fn generation(&self) -> u8 {
+        self.common.read(GENERATION)
     }
 
-    fn get_status(&self) -> DeviceStatus {
-        self.device.get_status()
+    fn configuration(&self, offset: usize) -> Option<u32> {
+        Some(self.configuration?.part(offset, size_of::<u32>())?.read(0))
     }
 
-    fn set_status(&mut self, status: DeviceStatus) {
-        self.device.set_status(status);
+    fn queue_entries(&mut self, queue: u16) -> u16 {
+        self.of_queue(queue, QUEUE_SIZE)
     }
 
-    fn set_guest_page_size(&mut self, guest_page_size: u32) {
-        self.device.set_guest_page_size(guest_page_size);
+    fn is_queue_set(&mut self, queue: u16) -> bool {
+        self.of_queue(queue, QUEUE_ENABLE) != 0
     }
 
-    fn requires_legacy_layout(&self) -> bool {
-        self.device.requires_legacy_layout()
+    fn set_queue(&mut self, queue: u16, entries: u16, addresses: [u64; 3]) {
+        // `doorbell` has checked that the device can do this.
+        self.route(queue);
+        self.write(QUEUE_SIZE, entries);
+        for (address, register) in addresses.into_iter().zip((QUEUE_ADDRESSES..).step_by(size_of::<u64>())) {
+            self.write(register, address as u32);
+            self.write(register + size_of::<u32>(), (address >> 32) as u32);
+        }
+        self.write(QUEUE_ENABLE, 1u16);
     }
+}
 
-    fn queue_unset(&mut self, queue: u16) {
-        self.device.queue_unset(queue);
-    }
-
-    fn queue_used(&mut self, queue: u16) -> bool {
-        self.device.queue_used(queue)
-    }
-
-    fn ack_interrupt(&mut self) -> InterruptStatus {
-        self.device.ack_interrupt()
-    }
-
-    fn read_config_generation(&self) -> u32 {
-        self.device.read_config_generation()
-    }
-
-    fn read_config_space<T: FromBytes + IntoBytes>(&self, offset: usize) -> Result<T> {
-        self.device.read_config_space(offset)
-    }
-
-    fn write_config_space<T: IntoBytes + Immutable>(&mut self, offset: usize, value: T) -> Result<()> {
-        self.device.write_config_space(offset, value)
+impl From<OpenError> for SetupError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::OutOfMemory => Self::OutOfMemory,
+            OpenError::NotSupported => Self::NotVirtio,
+            OpenError::Refused => Self::Refused,
+        }
     }
 }

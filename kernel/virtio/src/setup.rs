@@ -1,0 +1,64 @@
+//! The set-up of any device, up to the point at which its driver sets up the queues (virtio 1.2, 3.1.1).
+
+use crate::Transport;
+
+/// `VIRTIO_F_INDIRECT_DESC`: the descriptors of a request may be in a table of their own.
+pub const INDIRECT: u64 = 1 << 28;
+/// `VIRTIO_F_VERSION_1`: the device is not a legacy device. All drivers need this feature.
+pub const VERSION_1: u64 = 1 << 32;
+
+/// Bits of the status register (virtio 1.2, 2.1).
+const ACKNOWLEDGE: u8 = 1;
+const DRIVER: u8 = 2;
+const DRIVER_OK: u8 = 4;
+const FEATURES_OK: u8 = 8;
+
+/// The largest number of times that the status register is read before the driver stops waiting for a reset.
+const RESET_READS: usize = 10_000;
+
+/// Why a device could not be set up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpenError {
+    /// There is no memory for a queue and a buffer.
+    OutOfMemory,
+    /// The device does not support virtio 1, or its configuration makes no sense or keeps changing while it is read.
+    NotSupported,
+    /// The device does not confirm a reset, lacks or refuses a feature, or has no queue that the driver can use.
+    Refused,
+}
+
+/// Resets a device. Returns whether the device has confirmed this within 10,000 reads of its status (virtio 1.2,
+/// 4.1.4.3.2). Polls; does not block.
+pub fn reset(transport: &mut impl Transport) -> bool {
+    transport.set_status(0);
+    (0..RESET_READS).any(|_| transport.status() == 0)
+}
+
+/// Resets a device, and agrees with it on features: [`VERSION_1`], those that are `needed`, and those of `optional`
+/// that the device offers. Returns these features. The driver then sets up its queues, and calls [`start`]. If it fails
+/// after this function has returned, it must reset the device.
+///
+/// # Errors
+/// If the device does not confirm the reset, lacks one of the needed features, or refuses the features.
+pub fn negotiate(transport: &mut impl Transport, needed: u64, optional: u64) -> Result<u64, OpenError> {
+    if !reset(transport) {
+        return Err(OpenError::Refused);
+    }
+    transport.set_status(ACKNOWLEDGE | DRIVER);
+    let features = transport.offered_features() & (VERSION_1 | needed | optional);
+    if features & VERSION_1 == 0 {
+        return Err(OpenError::NotSupported);
+    }
+    if features & needed != needed {
+        return Err(OpenError::Refused);
+    }
+    transport.accept_features(features);
+    transport.set_status(ACKNOWLEDGE | DRIVER | FEATURES_OK);
+    let is_agreed = transport.status() & FEATURES_OK != 0;
+    is_agreed.then_some(features).ok_or(OpenError::Refused)
+}
+
+/// Makes the device use its queues.
+pub fn start(transport: &mut impl Transport) {
+    transport.set_status(ACKNOWLEDGE | DRIVER | FEATURES_OK | DRIVER_OK);
+}
