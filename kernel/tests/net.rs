@@ -24,6 +24,7 @@ fn network_of_the_host_is_that_of_the_machine() {
         several_gs_receive_from_one_socket();
         names_are_looked_up();
         lookup_does_not_stop_other_gs();
+        names_stand_for_addresses();
         panicking_g_leaves_no_socket();
         keepalive_can_be_set();
         assert_eq!(net::usage(), Usage::default());
@@ -103,6 +104,22 @@ fn lookup_does_not_stop_other_gs() {
     let counts = go(|| (0..10).for_each(|_| sleep(Duration::from_micros(10))));
     counts.join().unwrap();
     assert!(all.into_iter().all(|g| g.join().unwrap().is_ok()));
+}
+
+fn names_stand_for_addresses() {
+    let listener = TcpListener::bind("localhost:0").unwrap();
+    let port = listener.local_addr().port();
+    let streams = [TcpStream::connect(("localhost", port)), TcpStream::connect(format!("localhost:{port}").as_str())];
+    for stream in streams {
+        assert_eq!(stream.unwrap().peer_addr(), listener.local_addr());
+        drop(listener.accept().unwrap());
+    }
+    assert_eq!(UdpSocket::bind("localhost:0").unwrap().local_addr().ip(), Ipv4Addr::LOCALHOST);
+    for text in ["localhost", ":80", "localhost:x"] {
+        assert_eq!(TcpStream::connect(text).map(drop), Err(NetError::InvalidInput), "{text}");
+    }
+    assert_eq!(TcpStream::connect("a..b:1").map(drop), Err(NetError::NameNotFound));
+    assert_eq!(TcpStream::connect_until(("localhost", port), now()).map(drop), Err(LATE));
 }
 
 fn keepalive_can_be_set() {

@@ -10,7 +10,7 @@ use crate::error::NetError;
 use crate::stack::Network;
 
 /// An address that a call of this crate accepts: a socket address, a pair of an IP address and a port, or text such as
-/// `10.0.2.2:80`. Names are not resolved: see [`lookup_host`].
+/// `10.0.2.2:80`. `bind` and `connect` also accept a name in place of the IP address.
 pub trait ToSocketAddr {
     /// Returns the address.
     ///
@@ -18,6 +18,11 @@ pub trait ToSocketAddr {
     ///
     /// [`NetError::InvalidInput`] if the text is not an address with a port.
     fn to_socket_addr(&self) -> Result<SocketAddr, NetError>;
+
+    /// Returns the name, or the IP address, and the port of text that has both.
+    fn to_name(&self) -> Option<(&str, u16)> {
+        None
+    }
 }
 
 impl ToSocketAddr for SocketAddr {
@@ -36,6 +41,10 @@ impl ToSocketAddr for (&str, u16) {
     fn to_socket_addr(&self) -> Result<SocketAddr, NetError> {
         Ok(SocketAddr::new(self.0.parse().map_err(|_| NetError::InvalidInput)?, self.1))
     }
+
+    fn to_name(&self) -> Option<(&str, u16)> {
+        Some(*self)
+    }
 }
 
 impl ToSocketAddr for (Ipv4Addr, u16) {
@@ -48,21 +57,53 @@ impl ToSocketAddr for str {
     fn to_socket_addr(&self) -> Result<SocketAddr, NetError> {
         self.parse().map_err(|_| NetError::InvalidInput)
     }
+
+    fn to_name(&self) -> Option<(&str, u16)> {
+        split_host(self).ok()
+    }
 }
 
 impl<T: ToSocketAddr + ?Sized> ToSocketAddr for &T {
     fn to_socket_addr(&self) -> Result<SocketAddr, NetError> {
         (**self).to_socket_addr()
     }
+
+    fn to_name(&self) -> Option<(&str, u16)> {
+        (**self).to_name()
+    }
+}
+
+/// Calls `act` with an address. If the address is a name, calls it with the addresses that `lookup` returns, until it
+/// succeeds once.
+///
+/// # Errors
+///
+/// The last one of `act`, or that of `lookup`. [`NetError::InvalidInput`] if there is neither an address nor a name.
+pub fn with_each<R>(
+    address: impl ToSocketAddr,
+    lookup: impl FnOnce(&str, u16) -> Result<Vec<SocketAddr>, NetError>,
+    mut act: impl FnMut(SocketAddr) -> Result<R, NetError>,
+) -> Result<R, NetError> {
+    let (Err(NetError::InvalidInput), Some((name, port))) = (address.to_socket_addr(), address.to_name()) else {
+        return act(address.to_socket_addr()?);
+    };
+    let mut result = Err(NetError::NameNotFound);
+    for address in lookup(name, port)? {
+        result = act(address);
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
 }
 
 /// Splits text such as `example.org:80` into the name and the port.
 ///
 /// # Errors
 ///
-/// [`NetError::InvalidInput`] if there is no port.
+/// [`NetError::InvalidInput`] if there is no name, or no port.
 pub fn split_host(text: &str) -> Result<(&str, u16), NetError> {
-    let (name, port) = text.rsplit_once(':').ok_or(NetError::InvalidInput)?;
+    let (name, port) = text.rsplit_once(':').filter(|(name, _)| !name.is_empty()).ok_or(NetError::InvalidInput)?;
     Ok((name, port.parse().map_err(|_| NetError::InvalidInput)?))
 }
 
@@ -85,6 +126,16 @@ pub fn lookup_host<'l, Plat: Network>(
         return Ok(vec![address]);
     }
     let (name, port) = split_host(text)?;
+    lookup_name(name, port, limit)
+}
+
+/// Returns the addresses of a name, with this port.
+#[track_caller]
+pub(crate) fn lookup_name<'l, Plat: Network>(
+    name: &str,
+    port: u16,
+    limit: impl Into<Limit<'l, Plat>>,
+) -> Result<Vec<SocketAddr>, NetError> {
     if name == "localhost" {
         return Ok(vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)]);
     }

@@ -67,7 +67,7 @@ mod stream;
 mod tests;
 mod udp;
 
-pub use address::{ToSocketAddr, lookup_host, split_host};
+pub use address::{ToSocketAddr, lookup_host, split_host, with_each};
 pub use buffers::{MakeRoom, PAGE_BYTES, ROOM_PAGES, Room};
 pub use error::NetError;
 pub use link::{FRAME_BYTES, Link};

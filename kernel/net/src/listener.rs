@@ -8,7 +8,7 @@ use gmp_sched::platform::Platform;
 use gmp_sched::time;
 
 use crate::abandoned::caller;
-use crate::address::ToSocketAddr;
+use crate::address::{ToSocketAddr, lookup_name, with_each};
 use crate::connections::Waits;
 use crate::error::NetError;
 use crate::stack::{Network, Stack};
@@ -42,8 +42,11 @@ impl<Plat: Network> TcpListener<Plat> {
     /// If the caller is not a G, or must not block.
     #[track_caller]
     pub fn bind(address: impl ToSocketAddr) -> Result<Self, NetError> {
-        let address = address.to_socket_addr()?;
-        Self::bind_on(Plat::stack(address.ip())?, address)
+        with_each(
+            address,
+            |name, port| lookup_name::<Plat>(name, port, Limit::NONE),
+            |address| Self::bind_on(Plat::stack(address.ip())?, address),
+        )
     }
 }
 

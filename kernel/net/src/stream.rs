@@ -11,7 +11,7 @@ use gmp_sched::time;
 use smoltcp::socket::tcp::{RecvError, State as TcpState};
 
 use crate::abandoned::caller;
-use crate::address::ToSocketAddr;
+use crate::address::{ToSocketAddr, lookup_name, with_each};
 use crate::connections::{Connection, Waits};
 use crate::error::NetError;
 use crate::stack::{Network, Stack};
@@ -65,16 +65,20 @@ impl<Plat: Network> TcpStream<Plat> {
     ///
     /// # Errors
     ///
-    /// If there is no network, the address is not valid, nobody listens there, or the peer does not answer within 30
-    /// seconds. If the limit ends the wait.
+    /// If there is no network, the address is not valid, the name has no address, nobody listens there, or the peer does
+    /// not answer within 30 seconds. If the limit ends the wait.
     ///
     /// # Panics
     ///
     /// If the caller is not a G, or must not block.
     #[track_caller]
     pub fn connect_until<'l>(address: impl ToSocketAddr, limit: impl Into<Limit<'l, Plat>>) -> Result<Self, NetError> {
-        let address = address.to_socket_addr()?;
-        Self::connect_on(Plat::stack(address.ip())?, address, limit)
+        let limit = limit.into();
+        with_each(
+            address,
+            |name, port| lookup_name::<Plat>(name, port, limit),
+            |address| Self::connect_on(Plat::stack(address.ip())?, address, limit),
+        )
     }
 }
 

@@ -10,7 +10,7 @@ use smoltcp::socket::udp::{SendError, UdpMetadata};
 use smoltcp::wire::IpAddress;
 
 use crate::abandoned::caller;
-use crate::address::ToSocketAddr;
+use crate::address::{ToSocketAddr, lookup_name, with_each};
 use crate::connections::{Owner, Waits};
 use crate::error::NetError;
 use crate::link::FRAME_BYTES;
@@ -49,8 +49,11 @@ impl<Plat: Network> UdpSocket<Plat> {
     /// If the caller is not a G, or must not block.
     #[track_caller]
     pub fn bind(address: impl ToSocketAddr) -> Result<Self, NetError> {
-        let address = address.to_socket_addr()?;
-        Self::bind_on(Plat::stack(address.ip())?, address)
+        with_each(
+            address,
+            |name, port| lookup_name::<Plat>(name, port, Limit::NONE),
+            |address| Self::bind_on(Plat::stack(address.ip())?, address),
+        )
     }
 }
 

@@ -59,6 +59,12 @@ guest_test!(loopback_returns_what_is_sent, smp = &[1, 2, 8]);
 fn network_that_is_not_there_is_an_error() {
     assert_eq!(TcpListener::bind("0.0.0.0:7").map(drop), Err(NetError::NoNetwork));
     assert_eq!(TcpStream::connect("10.0.2.2:7").map(drop), Err(NetError::NoNetwork));
+    assert_eq!(TcpStream::connect("host.example:7").map(drop), Err(NetError::NoNetwork));
+    for text in ["host.example", ":7", "host.example:x"] {
+        assert_eq!(TcpStream::connect(text).map(drop), Err(NetError::InvalidInput), "{text}");
+    }
+    let listener = TcpListener::bind("localhost:0").unwrap();
+    assert_eq!(TcpStream::connect(("localhost", listener.local_addr().port())).map(drop), Ok(()));
     assert_eq!(net::address_until(now()), Err(NetError::NoNetwork));
     assert_eq!(TcpListener::bind("127.0.0.2:7").map(drop), Err(NetError::AddrNotAvailable));
 }

@@ -6,7 +6,7 @@ use core::net::{Ipv4Addr, SocketAddr};
 use kernel_net::{NetError, ToSocketAddr};
 
 use super::readiness::{Watched, Way};
-use super::{Counted, LISTENERS, TcpStream, error};
+use super::{Counted, LISTENERS, TcpStream, error, lookup_name};
 use crate::host::platform::Limit;
 
 /// A port on which peers can connect. See [`kernel_net::TcpListener`], which the machine has.
@@ -30,7 +30,10 @@ impl TcpListener {
     ///
     /// If the address is not valid, another program has the port, or the host refuses it.
     pub fn bind(address: impl ToSocketAddr) -> Result<Self, NetError> {
-        let address = address.to_socket_addr()?;
+        kernel_net::with_each(address, |name, port| lookup_name(name, port, Limit::NONE), Self::bind_to)
+    }
+
+    fn bind_to(address: SocketAddr) -> Result<Self, NetError> {
         if !address.ip().is_unspecified() && address.ip() != Ipv4Addr::LOCALHOST {
             return Err(NetError::AddrNotAvailable);
         }

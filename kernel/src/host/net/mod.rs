@@ -96,17 +96,27 @@ impl TcpStream {
     ///
     /// # Errors
     ///
-    /// If the address is not valid, nobody listens there, or the peer does not answer. If the limit ends the wait.
+    /// If the address is not valid, the name has no address, nobody listens there, or the peer does not answer. If the
+    /// limit ends the wait.
     ///
     /// # Panics
     ///
     /// If the caller is not a G, or must not block.
     #[track_caller]
     pub fn connect_until<'l>(address: impl ToSocketAddr, limit: impl Into<Limit<'l>>) -> Result<Self, NetError> {
-        let address = address.to_socket_addr()?;
+        let limit = limit.into();
+        kernel_net::with_each(
+            address,
+            |name, port| lookup_name(name, port, limit),
+            |address| Self::connect_to(address, limit),
+        )
+    }
+
+    #[track_caller]
+    fn connect_to(address: SocketAddr, limit: Limit<'_>) -> Result<Self, NetError> {
         let IpAddr::V4(_) = address.ip() else { return Err(NetError::AddrNotAvailable) };
         let stream = Watched::new(mio::net::TcpStream::connect(address).map_err(|it| error(&it))?)?;
-        stream.wait(Way::Write, limit.into(), |stream| {
+        stream.wait(Way::Write, limit, |stream| {
             // The attempt is over when the socket has an error or a peer (the manual of `mio`).
             match (stream.take_error()?, stream.peer_addr()) {
                 (Some(error), _) => Err(error),
@@ -326,11 +336,17 @@ pub fn address_until<'l>(_limit: impl Into<Limit<'l>>) -> Result<Ipv4Addr, NetEr
 /// If the caller is not a G, or must not block.
 #[track_caller]
 pub fn lookup_host_until<'l>(text: &str, limit: impl Into<Limit<'l>>) -> Result<Vec<SocketAddr>, NetError> {
+    let (name, port) = kernel_net::split_host(text)?;
+    lookup_name(name, port, limit.into())
+}
+
+#[track_caller]
+fn lookup_name(name: &str, port: u16, limit: Limit<'_>) -> Result<Vec<SocketAddr>, NetError> {
     gmp_sched::native::assert_may_wait();
-    if let Some(ended) = limit.into().err() {
+    if let Some(ended) = limit.err() {
         return Err(NetError::Limit(ended));
     }
-    let host = kernel_net::split_host(text)?;
+    let host = (name, port);
     let found = gmp_sched::native::blocking(|| std::net::ToSocketAddrs::to_socket_addrs(&host));
     let addresses: Vec<_> = found.map_err(|_| NetError::NameNotFound)?.filter(SocketAddr::is_ipv4).collect();
     if addresses.is_empty() { Err(NetError::NameNotFound) } else { Ok(addresses) }

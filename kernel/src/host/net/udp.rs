@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use kernel_net::{MAX_DATAGRAM, NetError, ToSocketAddr};
 
 use super::readiness::{Watched, Way};
-use super::{Counted, UDP_SOCKETS, error};
+use super::{Counted, UDP_SOCKETS, error, lookup_name};
 use crate::host::platform::Limit;
 
 /// A UDP socket. See [`kernel_net::UdpSocket`], which the machine has.
@@ -32,7 +32,10 @@ impl UdpSocket {
     ///
     /// If the address is not valid, another socket has the port, or the host refuses it.
     pub fn bind(address: impl ToSocketAddr) -> Result<Self, NetError> {
-        let address = address.to_socket_addr()?;
+        kernel_net::with_each(address, |name, port| lookup_name(name, port, Limit::NONE), Self::bind_to)
+    }
+
+    fn bind_to(address: SocketAddr) -> Result<Self, NetError> {
         if !address.ip().is_unspecified() && address.ip() != Ipv4Addr::LOCALHOST {
             return Err(NetError::AddrNotAvailable);
         }
