@@ -217,6 +217,11 @@ pub(crate) fn signal_all(signal: Signal) {
     send_to_all(&lock(&RUNNING), signal);
 }
 
+/// Whether a QEMU runs.
+pub(crate) fn is_any_running() -> bool {
+    !lock(&RUNNING).is_empty()
+}
+
 /// Makes all machines report their state.
 pub(crate) fn inject_nmi_into_all() {
     // The call fails if the machine has ended. In this case there is nothing to report.

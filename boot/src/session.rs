@@ -19,7 +19,6 @@ use boot_protocol::console::{BEGIN, Decoder, Received, Stream};
 use boot_protocol::input::{self, Kind};
 use boot_protocol::status;
 
-use crate::Error;
 use crate::annotator::{OutputAnnotator, ReportAnnotator};
 use crate::console::say;
 use crate::image::Writer;
@@ -30,6 +29,7 @@ use crate::process::{Process, advice_on_version};
 use crate::qemu::{Configuration, Firmware};
 use crate::reserved::Reserved;
 use crate::shared_memory::SharedMemory;
+use crate::{Error, signals};
 
 /// How long the machine may take to answer a request for its state, after a time-out.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -116,8 +116,7 @@ pub struct Session {
     asked_for_input: Arc<AtomicBool>,
     /// The file to which QEMU writes the frames of the network.
     _capture: Reserved,
-    /// The pipe to QEMU's standard input, if the machine takes its input from memory instead. The pipe stays open, and
-    /// nothing is written to it.
+    /// The pipe to QEMU's standard input, which stays open although the machine takes its input from memory.
     _unused_pipe: Option<ChildStdin>,
 }
 
@@ -282,6 +281,7 @@ impl Session {
                     _ => self.decoded.push_back((stream, vec![byte])),
                 },
                 Some(Received::InputReady) => self.release_input(),
+                Some(Received::Interruptible) => signals::pass_first_interrupt_to(self.input()),
                 Some(Received::Ending(status)) => self.announced = Some(status),
                 Some(Received::Begin) | None => {}
             }

@@ -4,17 +4,23 @@
 //! once. There is one exception: while a [`DeferredEnd`] exists, the first of these signals only ends the machines. The
 //! main thread then sees that the machine has ended, writes what was recorded of the run, and drops the `DeferredEnd`,
 //! which ends this process by that signal.
+//!
+//! There is another exception: the first SIGINT is for the program on the machine, if that program wants to know of it. After
+//! two seconds, and at the second SIGINT, the above holds.
 
 use core::mem::{self, MaybeUninit};
 use core::ptr;
+use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{io, thread};
 
+use boot_protocol::input::{INTERRUPT_KEY, Kind};
 use rustix::process::Signal;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
+use crate::session::Input;
 use crate::{host_program, process, temporary, top};
 
 /// Installs signal handlers that also act on every QEMU that this process has started. SIGINT, SIGTERM and SIGHUP end
@@ -53,9 +59,42 @@ fn handle(signal: i32) {
                 end_now(signal);
             }
         }
+        SIGINT if has_interrupted_program() => {}
         _ if is_deferred(signal) => process::signal_all(Signal::KILL),
         _ => end_now(signal),
     }
+}
+
+/// How long the program may take to end after the first SIGINT.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The input of the program that wants to know of the first SIGINT.
+static PROGRAM: Mutex<Option<Input>> = Mutex::new(None);
+
+fn program() -> MutexGuard<'static, Option<Input>> {
+    // Poisoning is ignored, because the holders of the lock do not panic.
+    PROGRAM.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Passes the first SIGINT to a program, which has asked for it.
+pub(crate) fn pass_first_interrupt_to(input: Input) {
+    *program() = Some(input);
+}
+
+/// Passes a SIGINT to the program, if it wants to know of it and has not been told. Returns whether the program was told.
+fn has_interrupted_program() -> bool {
+    let Some(input) = program().take() else { return false };
+    let is_sent = input.try_send((Kind::Keys, vec![INTERRUPT_KEY])).is_ok();
+    if is_sent {
+        thread::spawn(|| {
+            thread::sleep(GRACE);
+            // If the program has ended, this process only writes what was recorded.
+            if process::is_any_running() {
+                handle(SIGINT);
+            }
+        });
+    }
+    is_sent
 }
 
 /// Ends the programs that this process has started, and then this process, by `signal`. Prints the output that the view

@@ -42,7 +42,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`program`], [`args`], [`exit`] | what a program gets from the kernel: `main!`, its arguments, its status |
+//! | [`program`], [`args`], [`exit`], [`interrupted`] | what a program gets from the kernel: `main!`, its arguments, its status, Ctrl-C |
 //! | [`platform`] | the scheduler, for this kernel: Gs, channels, locks that block |
 //! | [`mod@select`], [`chan`], [`cancel`], [`time`] | types that belong to the scheduler: cases of selects, errors, points in time |
 //! | [`gmp_sched`] | the crate of the scheduler itself |
@@ -105,7 +105,7 @@ pub use {
         console, disk, net, pit,
         random::{fill_random, fill_random_until, random, random_until},
     },
-    program::{args, exit},
+    program::{args, exit, interrupted},
     sched::platform,
 };
 
@@ -129,7 +129,7 @@ mod host;
 #[cfg(not(gmp_machine))]
 pub use host::{
     clock, console, cpus, disk, mm, net, percpu, pit, platform, program,
-    program::{args, exit},
+    program::{args, exit, interrupted},
     random::{fill_random, fill_random_until, random, random_until},
     sync, watchdog,
 };

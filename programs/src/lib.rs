@@ -16,6 +16,7 @@ use core::fmt;
 
 use ext4_view::{Ext4, Ext4Error, Ext4Read};
 use kernel::disk::{Disk, DiskAccess, DiskError, disks};
+use kernel::interrupted;
 use kernel::net::{NetError, TcpListener, TcpStream};
 use kernel::platform::try_go;
 use kernel::prelude::*;
@@ -128,7 +129,7 @@ impl ServerOptions {
 }
 
 /// Listens on a port, and calls `converse` for each connection, in a G of its own. After as many connections as `options`
-/// say, waits until the last of them has ended, and calls `at_end`. A connection for which there is no G is closed. `name` is
+/// say, and at the first Ctrl-C, waits until the last of them has ended, and calls `at_end`. A connection for which there is no G is closed. `name` is
 /// the program's name in its messages. Returns the status of the program.
 ///
 /// # Panics
@@ -152,7 +153,8 @@ pub fn serve(
     }
 }
 
-/// Accepts connections until there have been as many as wanted, and waits until all of them have ended.
+/// Accepts connections until there have been as many as wanted, or until an interrupt. Then waits until all of them have
+/// ended.
 fn accept(
     name: &str,
     ServerOptions { port, connections }: ServerOptions,
@@ -161,11 +163,14 @@ fn accept(
     let listener = TcpListener::bind(("0.0.0.0", port))?;
     println!("{name}: port {port}");
     let served = Arc::new(WaitGroup::new());
-    for stream in listener.incoming().take(connections.unwrap_or(usize::MAX)) {
-        let stream = match stream {
+    let interrupted = interrupted();
+    for _ in 0..connections.unwrap_or(usize::MAX) {
+        let stream = match listener.accept_until(interrupted) {
+            Ok((stream, _)) => stream,
+            Err(NetError::Limit(_)) => break,
             // The client has vanished already.
             Err(NetError::ConnectionReset) => continue,
-            stream => stream?,
+            Err(error) => return Err(error),
         };
         served.add(1);
         let ended = served.clone();

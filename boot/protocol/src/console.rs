@@ -26,6 +26,10 @@ use core::time::Duration;
 /// XON byte from the output. A terminal ignores the byte.
 pub const INPUT_READY: u8 = 0x11;
 
+/// The byte (`SO`) that the kernel sends when the program first asks to be told of an interrupt. From then on, `boot`
+/// passes the first SIGINT (Ctrl-C) on, as [`INTERRUPT_KEY`](crate::input::INTERRUPT_KEY). A terminal ignores the byte.
+pub const INTERRUPTIBLE: u8 = 0x0e;
+
 /// The byte (`SYN`) that the kernel sends first. Everything before it comes from the firmware or the boot loader, which
 /// print to the same port. A terminal ignores this byte.
 pub const BEGIN: u8 = 0x16;
@@ -64,7 +68,7 @@ pub const ENDING: u8 = 0x03;
 
 /// Whether a byte of the text must be escaped.
 const fn is_special(byte: u8) -> bool {
-    byte == Stream::Output.mark() || matches!(byte, 0x01 | BEGIN | ENDING | ESCAPE | INPUT_READY)
+    byte == Stream::Output.mark() || matches!(byte, 0x01 | BEGIN | ENDING | ESCAPE | INPUT_READY | INTERRUPTIBLE)
 }
 
 /// The number of bytes that [`encode`] makes of `text`.
@@ -125,6 +129,8 @@ pub enum Received {
     Byte(Stream, u8),
     /// The request for input, [`INPUT_READY`].
     InputReady,
+    /// The program wants to know of an interrupt: see [`INTERRUPTIBLE`].
+    Interruptible,
     /// The program is going to end with this status: see [`ENDING`].
     Ending(u8),
 }
@@ -147,6 +153,7 @@ impl Decoder {
                 return Some(Received::Begin);
             }
             INPUT_READY => return Some(Received::InputReady),
+            INTERRUPTIBLE => return Some(Received::Interruptible),
             _ if byte == Stream::Output.mark() => self.stream = Stream::Output,
             _ if byte == Stream::Error.mark() => self.stream = Stream::Error,
             _ => return Some(Received::Byte(self.stream, byte)),

@@ -19,6 +19,10 @@ pub const END_KEY: u8 = 0x04;
 /// also enters a newline. So [`Keys`] drops the key, and a newline directly after it.
 pub const INSPECT_KEY: u8 = 0x14;
 
+/// The key (`ETX`, Ctrl-C) that asks the program to end. `boot` sends it only if the program is
+/// [`INTERRUPTIBLE`](crate::console::INTERRUPTIBLE), when a signal asks `boot` to end.
+pub const INTERRUPT_KEY: u8 = 0x03;
+
 /// Follows an [`ESCAPE`] to say that the rest of the input cannot be read. It is not an inverted byte that [`encode`]
 /// escapes.
 const FAILED: u8 = 0x18;
@@ -41,6 +45,8 @@ pub enum Received {
     Input(Input),
     /// The key [`INSPECT_KEY`].
     Inspect,
+    /// The key [`INTERRUPT_KEY`]. If the program does not want to know about it, it is a byte of the input.
+    Interrupt,
 }
 
 /// The kind of a piece of the input. The values are those of the [`KIND`](crate::input_memory::KIND) word.
@@ -70,6 +76,7 @@ impl Kind {
 /// - Enter is a carriage return, a newline, or both, depending on the terminal. It is translated to one newline.
 /// - [`END_KEY`] ends the input.
 /// - [`INSPECT_KEY`] requests a report. An Enter directly after this key is dropped.
+/// - [`INTERRUPT_KEY`] asks the program to end.
 /// - All other keys are bytes of the input.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Keys {
@@ -88,6 +95,7 @@ impl Keys {
         let previous = core::mem::replace(&mut self.previous, key);
         match (previous, key) {
             (_, INSPECT_KEY) => Some(Received::Inspect),
+            (_, INTERRUPT_KEY) => Some(Received::Interrupt),
             (_, END_KEY) => Some(Received::Input(Input::End)),
             (INSPECT_KEY, b'\r' | b'\n') | (b'\r', b'\n') => None,
             (_, b'\r') => Some(Received::Input(Input::Byte(b'\n'))),
@@ -100,7 +108,7 @@ impl Keys {
 pub fn encode(kind: Kind, bytes: &[u8], mut put: impl FnMut(&[u8])) {
     let is_special = |byte: &u8| match kind {
         Kind::Keys => *byte == ESCAPE,
-        _ => matches!(*byte, ESCAPE | END_KEY | INSPECT_KEY | b'\r'),
+        _ => matches!(*byte, ESCAPE | END_KEY | INSPECT_KEY | INTERRUPT_KEY | b'\r'),
     };
     let mut rest = bytes;
     while let Some(index) = rest.iter().position(is_special) {
@@ -196,7 +204,8 @@ mod tests {
         let mut expected = [[Received::Inspect].into(), bytes(b"a"), [Received::Inspect].into(), bytes(b"\n")].concat();
         expected.push(Received::Input(Input::End));
         assert_eq!(decoded(&[(Kind::Keys, b"\x14\na\x14\r"), (Kind::Keys, b"\n\n\x04")]), expected);
-        let others: Vec<u8> = (0..=u8::MAX).filter(|key| !matches!(key, 0x04 | 0x14 | b'\r')).collect();
+        assert_eq!(decoded(&[(Kind::Keys, b"\x03")]), [Received::Interrupt]);
+        let others: Vec<u8> = (0..=u8::MAX).filter(|key| !matches!(key, 0x03 | 0x04 | 0x14 | b'\r')).collect();
         assert_eq!(decoded(&[(Kind::Keys, &others)]), bytes(&others));
     }
 

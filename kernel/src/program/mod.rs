@@ -6,10 +6,12 @@ pub mod exit;
 #[doc(hidden)]
 #[expect(unsafe_code, reason = "passes on what only tests may break")]
 pub mod internals;
+mod interrupt;
 
 use gmp_sched::policy::Policy;
 
 pub use self::entry::{LARGEST_STACK, MAIN_STACK, Termination};
+pub use self::interrupt::interrupted;
 use crate::mm::stack;
 
 const _: () = assert!(LARGEST_STACK == stack::LARGEST);

@@ -14,6 +14,7 @@
 #![no_std]
 #![cfg_attr(not(test), no_main)]
 
+use kernel::interrupted;
 use kernel::net::{NetError, Shutdown, TcpStream};
 use kernel::platform::Limit;
 use kernel::prelude::*;
@@ -146,7 +147,7 @@ impl Lines<'_> {
                 return Ok(None);
             }
             self.buffer.resize(LINE_BYTES, 0);
-            let read = self.stream.read(&mut self.buffer[filled..]);
+            let read = self.stream.read_until(&mut self.buffer[filled..], interrupted());
             self.buffer.truncate(filled + *read.as_ref().unwrap_or(&0));
             if read? == 0 {
                 return Ok(None);

@@ -12,6 +12,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use kernel::interrupted;
 use kernel::net::{self, MAX_DATAGRAM, NetError, TcpStream, UdpSocket};
 use kernel::prelude::*;
 use programs::ServerOptions;
@@ -46,7 +47,7 @@ fn main(args: &[&str]) -> i32 {
 fn echo(stream: &TcpStream) -> Result<(), NetError> {
     let mut buffer = vec![0; 16 * 1024];
     loop {
-        match stream.read(&mut buffer)? {
+        match stream.read_until(&mut buffer, interrupted())? {
             0 => return Ok(()),
             count => {
                 stream.write_all(&buffer[..count])?;

@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 mod capture;
 mod chat;
 mod httpd;
+mod interrupt;
 mod load;
 mod names;
 mod server;

@@ -3,7 +3,8 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use boot_protocol::input::{Decoder, Input, Received};
+use boot_protocol::console::{INPUT_READY, INTERRUPTIBLE};
+use boot_protocol::input::{Decoder, INTERRUPT_KEY, Input, Received};
 use gmp_sched::cancel::ContextError;
 use gmp_sched::device_signals::Signal;
 use heapless::Deque;
@@ -28,6 +29,13 @@ static IS_UNREQUESTED: AtomicBool = AtomicBool::new(false);
 static INSPECTOR: Once<fn()> = Once::new();
 /// Whether the inspection key was pressed and no report has begun since then.
 static IS_INSPECTION_WANTED: AtomicBool = AtomicBool::new(false);
+
+/// The signal that wakes the G that waits for an interrupt.
+static INTERRUPT: Signal<Kernel> = Signal::new();
+/// Whether the program wants to know of an interrupt.
+static IS_INTERRUPTIBLE: AtomicBool = AtomicBool::new(false);
+/// Whether the key for an interrupt was pressed and the signal has not been raised since then.
+static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// What was received and the program has not read yet. The console's lock guards it.
 #[derive(Debug)]
@@ -62,6 +70,10 @@ impl Unread {
     pub(super) fn accept(&mut self, received: Received) {
         match received {
             Received::Inspect => IS_INSPECTION_WANTED.store(true, Ordering::Relaxed),
+            Received::Interrupt if IS_INTERRUPTIBLE.load(Ordering::Relaxed) => {
+                IS_INTERRUPTED.store(true, Ordering::Relaxed);
+            }
+            Received::Interrupt => self.accept(Received::Input(Input::Byte(INTERRUPT_KEY))),
             Received::Input(_) if self.end.is_some() => {}
             // This cannot fail, because there is room.
             Received::Input(Input::Byte(byte)) => _ = self.bytes.push_back(byte),
@@ -103,14 +115,25 @@ pub(super) fn notify() {
     {
         inspect();
     }
+    if IS_INTERRUPTED.swap(false, Ordering::Relaxed) {
+        INTERRUPT.raise();
+    }
     ARRIVED.raise();
+}
+
+/// Waits for an interrupt. Only one G may call this, and only once. Blocks the calling G.
+pub(crate) fn wait_for_interrupt() {
+    IS_INTERRUPTIBLE.store(true, Ordering::Relaxed);
+    request();
+    output::request(INTERRUPTIBLE);
+    INTERRUPT.wait();
 }
 
 /// Asks the sender at the other end of the port for input, when the program reads for the first time. A program that
 /// never reads gets no input. So its run does not depend on when input arrives.
 fn request() {
     if IS_UNREQUESTED.load(Ordering::Relaxed) && IS_UNREQUESTED.swap(false, Ordering::Relaxed) {
-        if output::request_input() {
+        if output::request(INPUT_READY) {
             timed::start();
         } else {
             // The console had no room for the request, and the caller cannot wait. The next call of this function tries

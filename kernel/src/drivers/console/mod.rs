@@ -77,6 +77,7 @@ pub use boot_protocol::input::Input;
 pub(crate) use self::bulk::{is_in_use as uses_virtio, mute, start as start_virtio};
 pub(crate) use self::emergency::Emergency;
 pub use self::input::try_read;
+pub(crate) use self::input::wait_for_interrupt;
 pub(crate) use self::line::LineWriter;
 pub(crate) use self::output::has_room_for_unwaited;
 pub use self::output::{flush, write};

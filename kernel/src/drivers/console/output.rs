@@ -57,10 +57,10 @@ pub(super) fn write_to(stream: Stream, bytes: &[u8]) -> bool {
     put_all(bytes.chunks(PART).map(|part| Piece::Text(stream, part)))
 }
 
-/// Asks the sender at the other end of the port for input. Returns `false` if the ring has no room for the request and
-/// the caller cannot wait.
-pub(super) fn request_input() -> bool {
-    put_all(iter::once(Piece::InputReady))
+/// Sends a byte with a meaning to the other end of the port, such as the request for input. Returns `false` if the ring has
+/// no room for the byte and the caller cannot wait.
+pub(super) fn request(byte: u8) -> bool {
+    put_all(iter::once(Piece::Request(byte)))
 }
 
 /// Puts pieces into the ring, without output of other Gs in between. Blocks in the same cases as [`write`](fn@write),

@@ -6,7 +6,7 @@ use core::mem;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 
-use boot_protocol::console::{INPUT_READY, Stream, encode, encoded_len};
+use boot_protocol::console::{Stream, encode, encoded_len};
 use gmp_sched::device_signals::Signal;
 use uart_16550::spec::registers::IER;
 use x86_64::instructions::interrupts::without_interrupts;
@@ -68,8 +68,8 @@ pub(super) struct Console {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Piece<'a> {
     Text(Stream, &'a [u8]),
-    /// The request for input.
-    InputReady,
+    /// A byte with a meaning, such as the request for input.
+    Request(u8),
 }
 
 impl Piece<'_> {
@@ -78,7 +78,7 @@ impl Piece<'_> {
         match self {
             // If the stream changes, one byte that marks the change is put before the text.
             Self::Text(_, text) => 1 + encoded_len(text),
-            Self::InputReady => 1,
+            Self::Request(_) => 1,
         }
     }
 }
@@ -114,14 +114,14 @@ impl Console {
         let fits = !LOST.is_any() && RING.room() >= room + reserve;
         match (piece, patience) {
             (Piece::Text(stream, text), _) if fits => self.put_text(stream, text),
-            (Piece::InputReady, _) if fits => RING.put(&[INPUT_READY]),
+            (Piece::Request(byte), _) if fits => RING.put(&[byte]),
             (_, Patience::Waits) => {
                 // Wake the caller when this many bytes of the ring are free.
                 let room = RESERVE + room.max(WORTH_WAKING);
                 self.awaited = Some(RING.end().wrapping_sub(RING_BYTES).wrapping_add(room));
             }
             (Piece::Text(_, text), Patience::Loses) => LOST.count(text),
-            (Piece::InputReady, Patience::Loses) => {}
+            (Piece::Request(_), Patience::Loses) => {}
         }
         fits
     }

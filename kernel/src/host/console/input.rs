@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal as _, Read as _};
 use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 
-use boot_protocol::input::{Input, Keys, Received as Key};
+use boot_protocol::input::{INTERRUPT_KEY, Input, Keys, Received as Key};
 use gmp_sched::cancel::ContextError;
 
 use super::stdin::InputError;
@@ -74,6 +74,8 @@ fn press(keys: &mut Keys, pressed: &[u8]) {
         match key {
             Key::Input(Input::Byte(byte)) => add(&[byte]),
             Key::Input(how) => end(how),
+            // The terminal makes a signal of Ctrl-C. If it does not, the program has asked for all keys.
+            Key::Interrupt => add(&[INTERRUPT_KEY]),
             Key::Inspect => {}
         }
     }

@@ -4,6 +4,7 @@
 //! call of the calling G. So other Gs run while the caller waits for the reader of standard output.
 
 mod input;
+mod interrupt;
 #[path = "../../drivers/console/macros.rs"]
 mod macros;
 #[path = "../../drivers/console/stdin.rs"]
@@ -24,6 +25,7 @@ use super::program::args;
 use super::{platform, program};
 
 pub use self::input::try_read;
+pub(crate) use self::interrupt::wait_for_interrupt;
 pub use self::stdin::{InputError, Lines, Stdin, stdin};
 pub use crate::{eprint, eprintln, print, println};
 pub use boot_protocol::console::SincePowerOn;

@@ -20,11 +20,14 @@ pub mod args;
 #[path = "../../program/entry.rs"]
 mod entry;
 pub mod exit;
+#[path = "../../program/interrupt.rs"]
+mod interrupt;
 #[doc(hidden)]
 #[expect(unsafe_code, reason = "enters the platform of threads; reads the arguments of a C program")]
 pub mod run;
 
 pub use self::entry::{LARGEST_STACK, MAIN_STACK, Termination};
+pub use self::interrupt::interrupted;
 
 /// The part of [`main!`](crate::main!) for the host: defines the C function `main` of the process. In tests the test
 /// harness defines that function, so this macro only checks the type of the program's `main`.

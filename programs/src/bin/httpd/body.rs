@@ -1,7 +1,9 @@
 //! What arrives from a client: bytes, and bodies of requests.
 
 use httparse::{Status, parse_chunk_size};
+use kernel::interrupted;
 use kernel::net::{NetError, TcpStream};
+use kernel::platform::Limit;
 use kernel::prelude::*;
 
 use crate::PATIENCE;
@@ -34,11 +36,13 @@ pub(crate) struct Arrived<'a> {
     stream: &'a TcpStream,
     buffer: Vec<u8>,
     filled: usize,
+    /// Whether the client is between two requests.
+    is_idle: bool,
 }
 
 impl<'a> Arrived<'a> {
     pub(crate) fn new(stream: &'a TcpStream) -> Self {
-        Self { stream, buffer: vec![0; HEAD_BYTES], filled: 0 }
+        Self { stream, buffer: vec![0; HEAD_BYTES], filled: 0, is_idle: true }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -51,7 +55,10 @@ impl<'a> Arrived<'a> {
 
     /// Waits for more bytes, if there is room. At the end of what the client sends, returns an error.
     pub(crate) fn wait(&mut self, until: Instant) -> Result<(), Mistake> {
-        match self.stream.read_until(&mut self.buffer[self.filled..], until) {
+        // At an interrupt, a request that has begun may end.
+        let begun = Limit::from(until);
+        let limit = if self.filled == 0 && self.is_idle { Limit::from(interrupted()).and(until) } else { begun };
+        match self.stream.read_until(&mut self.buffer[self.filled..], limit) {
             Ok(0) => Err(Mistake::Network(NetError::ConnectionReset)),
             Ok(count) => {
                 self.filled += count;
@@ -70,7 +77,10 @@ impl<'a> Arrived<'a> {
 
     /// Reads a body, and passes its pieces to `take`.
     pub(crate) fn body(&mut self, body: Body, take: impl FnMut(&[u8])) -> Result<(), Mistake> {
-        self.pieces(body, take).map_err(|mistake| match mistake {
+        self.is_idle = false;
+        let result = self.pieces(body, take);
+        self.is_idle = true;
+        result.map_err(|mistake| match mistake {
             // Nothing has arrived, but the client is in the middle of its body.
             Mistake::Network(NetError::Limit(_)) => Code::RequestTimeout.into(),
             other => other,

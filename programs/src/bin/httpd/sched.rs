@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use kernel::gmp_sched::snapshot::{Publisher, Snapshot, words};
 use kernel::gmp_sched::syscall;
+use kernel::interrupted;
 use kernel::net::{self, NetError, TcpStream};
 use kernel::platform::{self, Kernel, Limit};
 use kernel::prelude::*;
@@ -51,12 +52,12 @@ fn observe() -> Option<Snapshot> {
     Snapshot::from_words(&copy)
 }
 
-/// Sends events until the client closes the connection.
+/// Sends events until the client closes the connection, or until an interrupt.
 pub(crate) fn stream(stream: &TcpStream) -> Result<(), NetError> {
     let send = |text: &str| stream.write_all_until(text.as_bytes(), Limit::after(PATIENCE));
     send(HEAD)?;
     let (mut observations, mut busy, mut next) = (0, Vec::new(), now());
-    loop {
+    while !interrupted().is_done() {
         if let Some(snapshot) = observe() {
             observations += 1;
             busy.resize(snapshot.processors.len(), 0);
@@ -68,6 +69,7 @@ pub(crate) fn stream(stream: &TcpStream) -> Result<(), NetError> {
         }
         sleep(INTERVAL);
     }
+    Ok(())
 }
 
 /// Returns an event with these numbers, as JSON. `busy` says for each P how many of the observations found a G on it.

@@ -1,0 +1,28 @@
+//! What Ctrl-C does to a program that ends by itself. The machine and the host have this module in common.
+
+use crate::console::wait_for_interrupt;
+use crate::platform::{Context, OnceCell, go};
+
+/// Returns a context that is done when the user asks the program to end: by Ctrl-C, or by the signal SIGINT for `boot` or
+/// for the process on the host. A program that has called this function has two seconds from then on. After them, and at
+/// the second Ctrl-C, it is ended, as programs are that have not called this function. A G of the kernel waits for the
+/// interrupt, so a deadlock of the program is not noticed any more.
+///
+/// The first call makes the G. Another call at the same time waits for it, and blocks its G.
+///
+/// # Panics
+///
+/// If the caller is not a G, or must not block. If there is no memory for a G, in the first call.
+#[track_caller]
+pub fn interrupted() -> &'static Context {
+    static INTERRUPTED: OnceCell<Context> = OnceCell::new();
+    INTERRUPTED.get_or_init(|| {
+        let (context, cancel) = Context::background().with_cancel();
+        go(move || {
+            wait_for_interrupt();
+            cancel.cancel();
+        })
+        .detach();
+        context
+    })
+}
