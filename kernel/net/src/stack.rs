@@ -133,13 +133,10 @@ impl<Plat: Platform> Stack<Plat> {
     /// If the caller is not a G, or another G serves the link.
     pub fn serve(&'static self) -> ! {
         loop {
+            self.end_abandoned();
             // ANCHOR: serve
             let mut state = self.state.lock();
             let now = time::now::<Plat>();
-            // Ordering: Acquire; partner: `abandon`. The numbers are there when the flag is set.
-            if self.has_abandoned.swap(false, Ordering::Acquire) {
-                self.abandoned.lock().drain(..).for_each(|goroutine| state.abandon(goroutine, now));
-            }
             let has_more = state.receive(BATCH, now) | state.run_timers(BATCH, now);
             let until = state.sleep();
             drop(state);
@@ -149,6 +146,15 @@ impl<Plat: Platform> Stack<Plat> {
                 self.wake.wait_until(until);
             }
             // ANCHOR_END: serve
+        }
+    }
+
+    /// Ends what Gs have left behind that have ended.
+    fn end_abandoned(&'static self) {
+        // Ordering: Acquire; partner: `abandon`. The numbers are there when the flag is set.
+        if self.has_abandoned.swap(false, Ordering::Acquire) {
+            let (mut state, now) = (self.state.lock(), time::now::<Plat>());
+            self.abandoned.lock().drain(..).for_each(|goroutine| state.abandon(goroutine, now));
         }
     }
 
