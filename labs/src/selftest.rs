@@ -1,6 +1,6 @@
-//! Tests the labs and the grader: in the repository of a class, the starter gets at most a tenth of the points, and the
-//! compiler has no warning for it, and the solution gets all points; it does here, too, and with it each question has an answer;
-//! each wrong solution fails exactly the checks that it says.
+//! Tests the labs and the grader. In the repository of a class, the starter gets at most a tenth of the points, the compiler has
+//! no warning for it, and the solution gets all points. Here, the solution does, too, and each question has the same answer as
+//! there. Each wrong solution fails exactly the checks that it says.
 
 use std::path::Path;
 
@@ -45,6 +45,7 @@ pub(crate) fn run(labs: &[Lab], only: Option<&Lab>, root: &Path, quick: bool) ->
             10 * grade.points() <= lab.points() && warnings.is_empty()
         })?;
         is_right &= judge("solution, exported", &solution, &|grade, _| grade.failed().is_empty())?;
+        let exported = answers(lab, &tree)?;
         // All of this checkout is in the copy again.
         Tree::copy_of(root)?;
         let (hostile, mistaken): (Vec<_>, Vec<_>) = lab.wrong()?.into_iter().partition(Wrong::is_hostile);
@@ -63,15 +64,20 @@ pub(crate) fn run(labs: &[Lab], only: Option<&Lab>, root: &Path, quick: bool) ->
         }
         // The last one, so that the copy has the solution when the next lab is tested.
         is_right &= judge("solution", &solution, &|grade, _| grade.failed().is_empty())?;
-        for question in &lab.questions {
-            let Ok(built) = tree.build(lab.checks()) else { continue };
-            let answer = answer(&built.path, &question.run, None)?;
-            is_right &= answer.is_some();
-            let word = word(answer.is_some());
-            println!("{word}  lab {} {}: {}", lab.number, question.run, answer.as_deref().unwrap_or("no answer"));
+        for (question, (here, there)) in lab.questions.iter().zip(answers(lab, &tree)?.into_iter().zip(exported)) {
+            let is_same = here.is_some() && here == there;
+            is_right &= is_same;
+            let [here, there] = [here, there].map(|answer| answer.unwrap_or_else(|| "no answer".to_string()));
+            println!("{}  lab {} {}: {here}, and exported {there}", word(is_same), lab.number, question.run);
         }
     }
     Ok(is_right)
+}
+
+/// The answers to the questions of `lab`, by the scheduler in `tree`.
+fn answers(lab: &Lab, tree: &Tree) -> Result<Vec<Option<String>>> {
+    let Ok(built) = tree.build(lab.checks()) else { return Ok(vec![None; lab.questions.len()]) };
+    lab.questions.iter().map(|question| answer(&built.path, &question.run, None)).collect()
 }
 
 fn word(is_as_expected: bool) -> &'static str {

@@ -111,7 +111,7 @@ fn decisions_follow_the_policy() {
         let cpus = [1, 2, 4, 8][seed as usize % 4];
         run(Config { is_specified: true, ..of_cpus(cpus, seed) }, move || {
             let hogs: Vec<_> = (0..cpus).map(|_| sim::go(|| sim::work(Duration::from_millis(25)))).collect();
-            (0..3).for_each(|root| tree(seed * 3 + root + 1, 3, sim::sleep));
+            (0..3).for_each(|root| tree(seed * 3 + root + 1, 3, sim::block));
             rounds(50);
             hogs.into_iter().for_each(|hog| hog.join().expect("no panic"));
         });
