@@ -3,8 +3,29 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
+use std::sync::Once;
+use std::thread;
+
+use signal_hook::consts::SIGINT;
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 
 use super::Server;
+
+/// Lets the processes that this one starts act on SIGINT. If this one was started in the background, it may ignore the
+/// signal, and they would inherit that. But they inherit no handler: with one, they begin with the default. The handler
+/// does what the default does.
+fn let_children_be_interrupted() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let mut signals = Signals::new([SIGINT]).expect("a handler");
+        thread::spawn(move || {
+            for signal in signals.forever() {
+                emulate_default_handler(signal).expect("SIGINT has a default");
+            }
+        });
+    });
+}
 
 /// A server, and two clients: one that keeps its connection, and one that looks at the live page.
 fn ends_after_an_interrupt(mut server: Server) {
@@ -31,17 +52,20 @@ fn interrupt(server: &Server) {
 
 #[test]
 fn server_on_the_machine_ends_after_an_interrupt() {
+    let_children_be_interrupted();
     ends_after_an_interrupt(Server::start(&["--smp=2"], ("httpd", 80), 100));
 }
 
 #[test]
 fn server_on_the_host_ends_after_an_interrupt() {
+    let_children_be_interrupted();
     ends_after_an_interrupt(Server::on_host("httpd", 100));
 }
 
 /// A client has begun a request, for which the server waits longer than the program may take.
 #[test]
 fn server_that_takes_too_long_is_ended() {
+    let_children_be_interrupted();
     let mut server = Server::start(&["--smp=1"], ("httpd", 80), 100);
     let mut client = server.connect();
     client.write_all(b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\nHEAD / HT").expect("the machine listens");
