@@ -1,10 +1,11 @@
 //! A G gives way at the end of its slice, and to nothing else: urgent Gs wait until then.
 
 // ANCHOR: check_slice
+        let has_begun = slice.seen.load(Ordering::Acquire) == tick;
         let age = now - Instant::from_nanos(slice.since.load(Ordering::Relaxed));
-        match (slice.seen.load(Ordering::Relaxed) == tick, age >= Plat::slice()) {
+        match (has_begun, age >= Plat::slice()) {
             (false, _) => slice.begin(tick, now),
-            (true, true) => self.end_slice(),
+            (true, true) => self.end_slice(tick),
             (true, false) => {}
         }
 // ANCHOR_END: check_slice
