@@ -28,6 +28,9 @@ pub(crate) struct Lab {
     /// Whether the tests are compiled with optimisation.
     #[serde(rename = "optimised", default)]
     is_optimised: bool,
+    /// Whether the lab can be done in a repository in which the later labs have stand-ins.
+    #[serde(rename = "exported", default = "yes")]
+    pub(crate) is_exported: bool,
     #[serde(rename = "hole")]
     pub(crate) holes: Vec<Hole>,
     #[serde(rename = "check")]
@@ -39,6 +42,10 @@ pub(crate) struct Lab {
     /// What is compared in a contest, for a lab that is one.
     #[serde(rename = "figure", default)]
     pub(crate) figures: Vec<Figure>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A part of a source file that the student writes.
