@@ -75,7 +75,8 @@ fn pair_of_gs_wakes_few_ms() {
     for seed in 0..20 {
         let report = pair(seed);
         let (wakes, readies) = (report.counts.wakes, report.counts.readies);
-        assert!(wakes > 0, "seed {seed}: {readies} Gs were readied while Ps were idle, and no M was woken");
+        // The scheduler wakes one M when it starts.
+        assert!(wakes > 1, "seed {seed}: {readies} Gs were readied while Ps were idle, and no M was woken");
         assert!(wakes < readies / 10, "seed {seed}: {readies} Gs were readied, and {wakes} Ms were woken");
     }
 }
