@@ -69,7 +69,7 @@ impl Fuzzer<'_> {
             _ => self.random.u32(2..8),
         };
         let body = move || {
-            let mut fuzzer = Fuzzer { random: fastrand::Rng::with_seed(seed), shared: &running.0, depth };
+            let mut fuzzer = Fuzzer { random: fastrand::Rng::with_seed(seed), shared: running.shared(), depth };
             fuzzer.steps(4);
             match fate {
                 0 => panic_any("a G's panic"),

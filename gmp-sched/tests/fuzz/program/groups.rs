@@ -60,7 +60,7 @@ impl Fuzzer<'_> {
             let (seed, depth, done) = (self.random.u64(..), self.depth + 1, done.clone());
             let running = Running::new(self.shared);
             group.go(move || {
-                Fuzzer { random: fastrand::Rng::with_seed(seed), shared: &running.0, depth }.steps(2);
+                Fuzzer { random: fastrand::Rng::with_seed(seed), shared: running.shared(), depth }.steps(2);
                 done.fetch_add(1, Ordering::Relaxed);
             });
         }
@@ -81,7 +81,7 @@ impl Fuzzer<'_> {
             let (seed, depth, context) = (self.random.u64(..), self.depth + 1, context.clone());
             let running = Running::new(self.shared);
             let body = move || {
-                let mut fuzzer = Fuzzer { random: fastrand::Rng::with_seed(seed), shared: &running.0, depth };
+                let mut fuzzer = Fuzzer { random: fastrand::Rng::with_seed(seed), shared: running.shared(), depth };
                 fuzzer.steps(1);
                 let limit = fuzzer.limit();
                 match fuzzer.random.u32(..4) {

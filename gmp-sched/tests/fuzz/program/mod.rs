@@ -54,7 +54,7 @@ pub(crate) struct Shared {
     outside: Outside,
     pub(crate) values: Arc<Values>,
     /// Number of values of [`Running`].
-    pub(crate) running: AtomicI64,
+    pub(crate) running: Arc<AtomicI64>,
 }
 
 /// A panic payload that panics when it is dropped, unless the thread is already panicking.
@@ -70,18 +70,28 @@ impl Drop for Bomb {
 
 /// Counts a G, a delayed function or a call from outside as running, from its creation until its closure has been
 /// dropped. The closure owns this value.
-struct Running(Arc<Shared>);
+struct Running {
+    /// `None` only while the value is dropped. It is dropped before the count: who sees that nothing runs any more may
+    /// rely on being the last one that shares the objects.
+    shared: Option<Arc<Shared>>,
+    count: Arc<AtomicI64>,
+}
 
 impl Running {
     fn new(shared: &Arc<Shared>) -> Self {
         shared.running.fetch_add(1, Ordering::AcqRel);
-        Self(shared.clone())
+        Self { shared: Some(shared.clone()), count: shared.running.clone() }
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        self.shared.as_ref().expect("it is not being dropped")
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::AcqRel);
+        drop(self.shared.take());
+        self.count.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -108,7 +118,7 @@ impl Shared {
             root: Context::background().with_cancel(),
             outside,
             values,
-            running: AtomicI64::new(0),
+            running: Arc::default(),
         }
     }
 
@@ -124,7 +134,8 @@ const SHORT: Duration = Duration::from_micros(200);
 /// Spawns one of the first Gs of a program. The G takes `steps` steps.
 pub(crate) fn start(shared: &Arc<Shared>, seed: u64, steps: u32) {
     let running = Running::new(shared);
-    go(move || Fuzzer { random: fastrand::Rng::with_seed(seed), shared: &running.0, depth: 0 }.steps(steps)).detach();
+    go(move || Fuzzer { random: fastrand::Rng::with_seed(seed), shared: running.shared(), depth: 0 }.steps(steps))
+        .detach();
 }
 
 /// The part of a program that one G runs.

@@ -9,10 +9,10 @@ use crate::value::Value;
 impl Fuzzer<'_> {
     /// Makes a call outside of the scheduler that may wake a G.
     pub(super) fn wake_from_outside(&mut self) {
-        let (shared, value, which, index) =
-            (self.shared.clone(), self.value(), self.random.u32(..7), self.random.usize(..4));
+        let (value, which, index) = (self.value(), self.random.u32(..7), self.random.usize(..4));
         let running = Running::new(self.shared);
         self.outside(move || {
+            let shared = running.shared();
             let channel = &shared.channels[index];
             match which {
                 0 => drop(channel.sender().try_send(value)),
@@ -38,7 +38,7 @@ impl Fuzzer<'_> {
         if sends {
             self.outside(move || {
                 for number in 0..count {
-                    if platform::blocking_send(&sender, Value::new(number, &running.0.values)).is_err() {
+                    if platform::blocking_send(&sender, Value::new(number, &running.shared().values)).is_err() {
                         break;
                     }
                 }

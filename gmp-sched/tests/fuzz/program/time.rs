@@ -23,7 +23,7 @@ impl Fuzzer<'_> {
             1 => {
                 let running = Running::new(self.shared);
                 if let Ok(function) = try_after_func(limit, move || {
-                    drop(running.0.channels[3].sender().try_send(Value::new(1, &running.0.values)));
+                    drop(running.shared().channels[3].sender().try_send(Value::new(1, &running.shared().values)));
                 }) {
                     if self.random.bool() {
                         sleep(limit);
@@ -54,7 +54,7 @@ impl Fuzzer<'_> {
             let canary = Canary::new(7);
             defuse(catch_unwind(AssertUnwindSafe(|| {
                 let _value = value;
-                drop(running.0.channels[3].receiver().try_recv());
+                drop(running.shared().channels[3].receiver().try_recv());
                 panic_any(Bomb);
             })));
             canary.verify();
@@ -75,7 +75,7 @@ impl Fuzzer<'_> {
             3 => {
                 let running = Running::new(self.shared);
                 let function = context.after_func(move || {
-                    drop(running.0.channels[2].sender().try_send(Value::new(2, &running.0.values)));
+                    drop(running.shared().channels[2].sender().try_send(Value::new(2, &running.shared().values)));
                 });
                 if self.random.bool() {
                     function.stop();
