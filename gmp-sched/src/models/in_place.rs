@@ -1,5 +1,6 @@
-//! Models of Gs that are preempted in place. Such a G gives its P up and waits on its M, while other Ms take the P over,
-//! find the G, or exchange their P with it.
+//! Models of preemption in place. A G that is preempted in place stays on its M, which gives up its P and waits for one.
+//! Meanwhile, another M takes over the P, or passes a P to the waiting M; or the M of another G that is to be preempted
+//! gives its own P to the waiting M, and waits in its place.
 
 use alloc::sync::Arc;
 
@@ -52,7 +53,7 @@ fn use_ground(machine: &'static Machine<Model>, ground: &Ground) {
     ground[machine.held_processor().id().get() as usize].used();
 }
 
-/// What the handler of the signal does on `machine`: its G gives way if it has to, and continues with the P that it gets.
+/// Does on `machine` what the signal handler does: if the G has to give way, its M waits until it has a P again.
 fn interrupt(machine: &'static Machine<Model>, limit: u32, ground: &Ground) {
     run_as(machine, |pinned| {
         use_ground(machine, ground);
@@ -140,8 +141,8 @@ fn exchange_against_an_m_that_goes_idle() {
     });
 }
 
-/// While two Gs exchange a P, sysmon checks the slices. It ends the slice of the G that gives the P up, but not the one
-/// that begins.
+/// While two Gs exchange a P, sysmon checks the slices. It may end the slice of the G that has used it up, but not the
+/// slice that has just begun.
 #[test]
 fn sysmon_against_an_exchange() {
     explore_every_point(|| {

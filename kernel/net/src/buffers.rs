@@ -176,8 +176,8 @@ impl Buffers {
         self.present
     }
 
-    /// Returns the pages that have memory and no data. The socket has `queued` bytes to send. `None` stands for no
-    /// socket.
+    /// Returns the pages that have memory and no data. `queued` is the number of bytes that the socket has to send, or
+    /// `None` if there is no socket.
     pub(crate) fn spare(&self, queued: Option<usize>) -> u32 {
         let Some(queued) = queued else { return self.present };
         let to_take = pages_of(self.taken as usize, self.received.wrapping_sub(self.taken) as usize);

@@ -1,4 +1,4 @@
-//! The animal gives way because it calls yield_now, and not because its slice is over.
+//! Names an animal that calls yield_now. Such a G yields, which is no preemption.
 //! fails: preempted
 
 // ANCHOR: answers

@@ -23,8 +23,8 @@ impl fmt::Debug for TcpListener {
 }
 
 impl TcpListener {
-    /// Listens on a port of the host's loopback address. The address is `0.0.0.0` or `127.0.0.1`, which is the same here.
-    /// On the machine, the first is for peers in the network. The port 0 stands for a free one.
+    /// Listens on a port of the host's loopback address. The address is `0.0.0.0` or `127.0.0.1`, which mean the same
+    /// here. (On the machine, `0.0.0.0` listens in the network.) If the port is 0, a free port is chosen.
     ///
     /// # Errors
     ///
