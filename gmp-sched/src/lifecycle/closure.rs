@@ -132,8 +132,14 @@ where
     /// than the stack, the stack probe at the beginning of that function touches the guard page. At that moment the
     /// switch must be complete and the G must not be pinned any more. Otherwise the overflow could not end this G
     /// alone: it would end the whole program.
+    ///
+    /// A panic here finds a handler, although none may leave this function. This G may be displaced as soon as its pin
+    /// is lowered. When it is resumed, it runs the commit of the G that left before it, still inside this function. The
+    /// guard of a window can report the panic of this commit only while the stack unwinds, and an unwinding without a
+    /// handler does not begin.
     extern "sysv64" fn arrive(subject: usize, argument: Word, function: usize) {
-        arrive::<Plat>(Transfer { function, subject, argument }).lower();
+        Plat::run_body(|| arrive::<Plat>(Transfer { function, subject, argument }).lower())
+            .expect("windows end the program, and outside of them nothing panics here");
     }
 
     /// Runs the closure of the G with this context, which is the calling G, and ends this G.

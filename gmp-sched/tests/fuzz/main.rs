@@ -17,8 +17,9 @@ use std::time::{Duration, Instant};
 use std::{env, panic};
 
 /// Runs the program of the seed `GMP_FUZZ_SEED`. If this is not set, runs the programs of the seeds from 0 on, for
-/// `GMP_FUZZ_SECONDS`. If this is not set either, runs the programs of the first `programs` seeds.
-fn for_each_seed(programs: u64, run: impl Fn(u64)) {
+/// `GMP_FUZZ_SECONDS`. If this is not set either, runs the programs of the first `programs` seeds, and those of `known`,
+/// which have found faults.
+fn for_each_seed(programs: u64, known: &[u64], run: impl Fn(u64)) {
     let seconds = env::var("GMP_FUZZ_SECONDS").ok().map(|text| text.parse().expect("a number of seconds"));
     let only = env::var("GMP_FUZZ_SEED").ok().map(|text| text.parse().expect("a number"));
     // Panics are part of the programs, so they are not printed.
@@ -30,6 +31,7 @@ fn for_each_seed(programs: u64, run: impl Fn(u64)) {
         (None, Some(seconds)) => start.elapsed() < Duration::from_secs(seconds),
         (None, None) => *seed < programs,
     };
-    let count = (first..).take_while(is_wanted).inspect(|&seed| run(seed)).count();
+    let known = known.iter().copied().filter(|_| (only, seconds) == (None, None));
+    let count = (first..).take_while(is_wanted).chain(known).inspect(|&seed| run(seed)).count();
     println!("{count} programs");
 }

@@ -136,7 +136,7 @@ fn random_safe_programs_break_no_invariant_on_threads() {
     native::poison_dead_stacks();
     let current = Arc::new(AtomicU64::new(NONE));
     watch(current.clone());
-    crate::for_each_seed(60, |seed| {
+    crate::for_each_seed(60, &[], |seed| {
         current.store(seed, Ordering::Relaxed);
         run(seed);
     });

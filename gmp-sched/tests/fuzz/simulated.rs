@@ -122,5 +122,7 @@ fn run(seed: u64) {
 
 #[test]
 fn random_safe_programs_break_no_invariant_simulated() {
-    crate::for_each_seed(300, run);
+    // 5831: a commit leaves a pin behind on the stack of a G that was displaced in its first steps. The panic found no
+    // handler there, so the window could not report it.
+    crate::for_each_seed(300, &[5831], run);
 }
