@@ -21,7 +21,7 @@ use core::ptr::NonNull;
 use core::slice;
 
 use gmp_sched::platform::OutOfResources;
-use smoltcp::socket::tcp::{Socket, SocketBuffer};
+use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer};
 
 use crate::packet::Segment;
 
@@ -108,7 +108,9 @@ impl Buffers {
                 slice::from_raw_parts_mut(self.room.start().as_ptr().wrapping_add(offset), BUFFER_BYTES)
             })
         });
-        Socket::new(received, to_send)
+        let mut socket = Socket::new(received, to_send);
+        socket.set_congestion_control(CongestionControl::Reno);
+        socket
     }
 
     /// Notes the sequence number of the peer's first segment, which the socket has accepted.

@@ -148,6 +148,31 @@ fn nobody_connects_to_all_computers() {
     }
 }
 
+/// The window of the peer would allow 60,000 bytes at once. But whether the network can carry them is not known.
+#[test]
+fn little_is_sent_at_once_until_acknowledgements_come_and_again_after_a_loss() {
+    let (mut bench, listener) = computer();
+    let mut peer = Peer::new(100, 7);
+    peer.connect(&mut bench);
+    let stream = bench.state.accept(listener).unwrap();
+    assert_eq!(bench.state.connection(stream).unwrap().send(&[7; 50_000]), Ok(50_000));
+    bench.state.settle(stream, bench.now);
+    let mut segments = vec![peer.receive(&mut bench).len()];
+    while segments.last() < Some(&12) {
+        segments.push(peer.send(&mut bench, ACK, &[]).len());
+    }
+    assert!(segments[0] <= 4 && segments.is_sorted_by(|before, after| before < after), "{segments:?}");
+    // The last ones are lost.
+    let mut again = vec![];
+    while again.is_empty() {
+        bench.now += Duration::from_millis(100);
+        again = peer.receive(&mut bench);
+    }
+    assert_eq!(again.len(), 1);
+    let after = peer.send(&mut bench, ACK, &[]).len();
+    assert!(after <= 2, "{after} segments after {segments:?}, and a loss");
+}
+
 /// A peer that reads nothing for an hour keeps its connection, and gets the data when it has room.
 #[test]
 fn window_of_zero_is_probed_as_long_as_the_peer_answers() {
