@@ -51,12 +51,13 @@ pub(crate) fn connections() {
 pub(crate) fn echoes() {
     const ROUNDS: u64 = 1_000;
     let listener = listen();
-    let Ok(near) = serve(&listener) else { return };
+    let echoes = Arc::new(WaitGroup::new());
+    let Ok(near) = serve(&listener, &echoes) else { return };
     let mut idle = Vec::new();
     let before = memory_in_use();
     for count in [1, 100, 1_000, 10_000] {
         while idle.len() < count {
-            match serve(&listener) {
+            match serve(&listener, &echoes) {
                 Ok(stream) => idle.push(stream),
                 Err(error) => {
                     eprintln!("bench: {} connections: {error}", idle.len());
@@ -73,12 +74,15 @@ pub(crate) fn echoes() {
     if let (Some(before), Some(after)) = (before, memory_in_use()) {
         report("net_connection", after.saturating_sub(before) as f64 / idle.len() as f64, "B");
     }
+    // The next workload begins when the ends of these connections have been sent.
+    drop((near, idle));
+    echoes.wait();
 }
 
 /// Makes a connection to a G that echoes, and uses it once. So the G waits, and the buffers were in use.
-fn serve(listener: &TcpListener) -> Result<TcpStream, NetError> {
+fn serve(listener: &TcpListener, echoes: &Arc<WaitGroup>) -> Result<TcpStream, NetError> {
     let [near, far] = connect(listener)?;
-    go(move || echo(&far)).detach();
+    echoes.go(move || echo(&far).unwrap_or(()));
     round_trip(&near)?;
     Ok(near)
 }
