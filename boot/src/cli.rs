@@ -82,6 +82,10 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "[udp:]HOST:GUEST", value_parser = values::port, conflicts_with = "icount")]
     port: Vec<Port>,
 
+    /// Connect the machine to this TAP device of the host, a network of the host's own. With it, runs differ
+    #[arg(long, value_name = "NAME", value_parser = values::device, conflicts_with_all = ["icount", "port", "net"])]
+    tap: Option<String>,
+
     /// Write the frames of the network to FILE, for Wireshark
     #[arg(long, value_name = "FILE", conflicts_with_all = ["icount", "image"])]
     pcap: Option<PathBuf>,
@@ -306,11 +310,15 @@ impl Cli {
         if self.image.is_some() && self.firmware == Firmware::Pvh {
             return Err(Error::Usage("--image also needs --firmware bios or --firmware uefi".into()));
         }
-        let net = if self.port.is_empty() { self.net } else { Net::User };
-        if self.pcap.is_some() && net == Net::None {
-            return Err(Error::Usage("--pcap: the machine has no network: add --net user, or --port".into()));
-        }
         let profile = self.build_profile();
+        let net = match self.tap {
+            Some(name) => Net::Tap(name),
+            None if self.port.is_empty() => self.net,
+            None => Net::User,
+        };
+        if self.pcap.is_some() && net == Net::None {
+            return Err(Error::Usage("--pcap: the machine has no network: add --net user, --port or --tap".into()));
+        }
         let access = if self.disk_rw { Access::ReadWrite } else { Access::ReadOnly };
         let disks = self.disk.iter().map(|name| Disk::open(name, access)).collect::<Result<_, _>>()?;
         let tracing = recording::option(self.trace.is_some(), self.profile.is_some()).map(str::to_owned);

@@ -90,7 +90,7 @@ fn check(order: &Order) -> Result<(), Error> {
     if order.image.is_none() {
         memory_disk::check(&order.configuration)?;
         order.configuration.check_bus(order.memories())?;
-        order.configuration.check_ports()?;
+        order.configuration.check_network()?;
         order.configuration.qemu_arguments("".as_ref(), &order.arguments)?;
     }
     if order.configuration.firmware != Firmware::Pvh {

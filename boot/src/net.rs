@@ -3,6 +3,7 @@
 use core::fmt;
 use core::net::Ipv4Addr;
 use std::ffi::OsString;
+use std::fs;
 use std::net::{TcpListener, UdpSocket};
 use std::path::{self, Path};
 
@@ -11,7 +12,7 @@ use crate::qemu::with_path;
 use crate::reserved::Reserved;
 
 /// A network.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Net {
     /// No network.
     #[default]
@@ -19,6 +20,10 @@ pub enum Net {
     /// A network in QEMU itself, which needs no rights on the host. The machine can connect to where the host can, and
     /// to the host as 10.0.2.2. The host can connect only to the ports that are given.
     User,
+    /// The network of a TAP device of the host, with this name. The device must exist, and the user must have the right
+    /// to use it.
+    #[value(skip)]
+    Tap(String),
 }
 
 /// What a port is for.
@@ -58,16 +63,23 @@ impl fmt::Display for Port {
     }
 }
 
-/// Returns QEMU's arguments for a user network. If there is a file `capture`, QEMU writes all frames to it.
+/// Returns QEMU's arguments for the network. If there is a file `capture`, QEMU writes all frames to it.
 ///
 /// # Errors
 ///
 /// [`Error::Usage`] if the path of the file is not valid.
-pub(crate) fn arguments(ports: &[Port], capture: Option<&Path>) -> Result<Vec<OsString>, Error> {
-    let mut network = "user,id=net,ipv6=off".to_owned();
-    for Port { protocol, host, guest } in ports {
-        network += &format!(",hostfwd={protocol}:{}:{host}-:{guest}", Ipv4Addr::LOCALHOST);
-    }
+pub(crate) fn arguments(net: &Net, ports: &[Port], capture: Option<&Path>) -> Result<Vec<OsString>, Error> {
+    let network = match net {
+        Net::None => return Ok(Vec::new()),
+        Net::User => {
+            let lead = |port: &Port| {
+                format!(",hostfwd={}:{}:{}-:{}", port.protocol, Ipv4Addr::LOCALHOST, port.host, port.guest)
+            };
+            format!("user,id=net,ipv6=off{}", ports.iter().map(lead).collect::<String>())
+        }
+        // QEMU runs no scripts, which would set up the device, and would need the rights of root.
+        Net::Tap(name) => format!("tap,id=net,ifname={name},script=no,downscript=no"),
+    };
     // The machine never boots from the network, so the device needs no firmware.
     let device = "virtio-net-pci,netdev=net,disable-legacy=on,romfile=";
     let mut arguments: Vec<OsString> = ["-netdev", &network, "-device", device].map(OsString::from).into();
@@ -79,8 +91,16 @@ pub(crate) fn arguments(ports: &[Port], capture: Option<&Path>) -> Result<Vec<Os
     Ok(arguments)
 }
 
-/// Checks that the ports of the host are free.
-pub(crate) fn check_ports(ports: &[Port]) -> Result<(), Error> {
+/// Checks that the device of the host is there, and that the ports of the host are free.
+pub(crate) fn check(net: &Net, ports: &[Port]) -> Result<(), Error> {
+    if let Net::Tap(name) = net
+        && !has_device(name)
+    {
+        return Err(Error::Usage(format!(
+            "--tap: the host has no device `{name}`: make it with\n  \
+             sudo ip tuntap add {name} mode tap user $USER && sudo ip link set {name} up"
+        )));
+    }
     for &Port { protocol, host, .. } in ports {
         let address = (Ipv4Addr::LOCALHOST, host);
         let bound = match protocol {
@@ -90,6 +110,13 @@ pub(crate) fn check_ports(ports: &[Port]) -> Result<(), Error> {
         bound.map_err(|error| Error::Usage(format!("--port: the port {host} of the host cannot be used: {error}")))?;
     }
     Ok(())
+}
+
+/// Whether the host has a network device with this name, in the network namespace of this process.
+fn has_device(name: &str) -> bool {
+    // The lines of devices begin with their names; see proc_net(5).
+    let devices = fs::read_to_string("/proc/net/dev").unwrap_or_default();
+    devices.lines().filter_map(|line| line.split_once(':')).any(|(device, _)| device.trim() == name)
 }
 
 /// Checks that the file for the frames, if there is one, can be written. Opens it until the result is dropped.

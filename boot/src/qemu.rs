@@ -260,9 +260,7 @@ impl Configuration {
             words.push("-device".into());
             words.push(format!("virtio-blk-pci,drive=d{index},disable-legacy=on").into());
         }
-        if self.net == Net::User {
-            words.extend(net::arguments(&self.ports, self.capture.as_deref())?);
-        }
+        words.extend(net::arguments(&self.net, &self.ports, self.capture.as_deref())?);
         words.extend(self.qemu_arguments.iter().cloned());
         Ok(words)
     }
@@ -306,13 +304,14 @@ impl Configuration {
         Ok(())
     }
 
-    /// Checks that the ports of the host are free. QEMU's own message would not say why it cannot use a port.
+    /// Checks that the TAP device of the host is there, and that the ports of the host are free. QEMU's own messages
+    /// would not say what to do.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if a port is in use, or may not be used.
-    pub fn check_ports(&self) -> Result<(), Error> {
-        net::check_ports(&self.ports)
+    /// [`Error::Usage`] if there is no such device, or if a port is in use, or may not be used.
+    pub fn check_network(&self) -> Result<(), Error> {
+        net::check(&self.net, &self.ports)
     }
 
     /// Returns the kernel's command line, with `arguments` for the program.

@@ -130,6 +130,8 @@ fn ports_imply_a_network_which_frames_need() {
     let port = |protocol, host, guest| Port { protocol, host, guest };
     assert_eq!(configuration.ports, [port(Protocol::Tcp, 8080, 80), port(Protocol::Udp, 5353, 53)]);
     assert_eq!((configuration.net, configuration.capture), (Net::User, Some("x".into())));
+    let configuration = order(&["--tap=tap0", "--pcap=x"]).configuration;
+    assert_eq!((configuration.net, configuration.capture), (Net::Tap("tap0".into()), Some("x".into())));
     for net in [&[][..], &["--net=none"]] {
         let cli = Cli::try_parse_from([&["boot", "--pcap=x"], net].concat()).expect("right use");
         assert!(matches!(cli.request(), Err(Error::Usage(text)) if text.contains("add --net user")));
@@ -177,6 +179,10 @@ fn a_refusal_names_what_is_wrong() {
         (&["--port", "udp:0:53"], "not two ports"),
         (&["--port", "icmp:1:1"], "not two ports"),
         (&["--icount", "--net=user", "--pcap=x"], "cannot be used with"),
+        (&["--tap=tap0", "--port=1:1"], "cannot be used with"),
+        (&["--tap=tap0,br=x"], "not the name of a network device, such as tap0"),
+        (&["--tap="], "not the name of a network device"),
+        (&["--tap=a-name-of-16-byt"], "not the name of a network device"),
         (&["--disk-rw"], "--disk"),
         (&["--no-such-option", "tour"], "'--no-such-option'"),
         (&["-x"], "'-x'"),

@@ -41,6 +41,13 @@ pub(super) fn port(text: &str) -> Result<Port, String> {
     both.map(|(host, guest)| Port { protocol, host, guest }).ok_or_else(|| mistake.to_owned())
 }
 
+/// Accepts the names that Linux accepts for network devices, except those that QEMU's options cannot contain.
+pub(super) fn device(text: &str) -> Result<String, String> {
+    let is_valid = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'/' | b':' | b',' | b'%');
+    let is_name = (1..=15).contains(&text.len()) && text.bytes().all(is_valid) && !matches!(text, "." | "..");
+    is_name.then(|| text.to_owned()).ok_or_else(|| "not the name of a network device, such as tap0".to_owned())
+}
+
 /// Accepts the options that the kernel accepts.
 pub(super) fn kernel_option(text: &str) -> Result<String, String> {
     kernel_option::check(text).map(|_| text.to_owned()).map_err(|mistake| mistake.to_string())

@@ -142,6 +142,12 @@ fn network_leads_from_ports_of_the_host_and_its_frames_go_to_a_file() {
 }
 
 #[test]
+fn tap_device_is_that_of_the_host_and_no_script_runs() {
+    let command = command(&Configuration { net: Net::Tap("tap0".into()), ..Configuration::default() }, &[]);
+    assert!(command.contains("-netdev 'tap,id=net,ifname=tap0,script=no,downscript=no' "), "{command}");
+}
+
+#[test]
 fn words_that_are_not_unicode_are_quoted_for_the_shell() {
     use std::os::unix::ffi::OsStrExt as _;
 

@@ -85,6 +85,6 @@ fn file_that_cannot_be_written_is_named_and_none_is_left_behind() {
     assert!(said.contains("cannot write the frames to ") && said.contains("no/file: No such file"), "{said}");
     assert_eq!(status, Some(74));
     let (status, said) = refused(&folder.path().join("file"), &[]);
-    assert!(said.contains("--pcap: the machine has no network: add --net user, or --port"), "{said}");
+    assert!(said.contains("--pcap: the machine has no network: add --net user, --port or --tap"), "{said}");
     assert_eq!((status, folder.path().read_dir().expect("a folder").count()), (Some(64), 0));
 }

@@ -12,7 +12,9 @@ mod httpd;
 mod interrupt;
 mod load;
 mod names;
+mod namespaces;
 mod server;
+mod tap;
 mod udp;
 
 use server::{Server, boot, connect, free_port};

@@ -1,32 +1,21 @@
 //! The name server of QEMU's network, which asks that of the host. So that the test needs no other computer, it runs in
 //! namespaces of Linux, in which the host has only its loopback, and the name server is a thread of the test.
 
-use std::env;
 use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
-use std::process::Command;
 use std::thread;
 
+use super::namespaces::run_inside;
 use super::{boot, serve_once};
-
-/// Set in the process that runs in the namespaces.
-const IS_INSIDE: &str = "GMP_TEST_IN_NAMESPACE";
-/// The name of the test, for the harness.
-const TEST: &str = "names::name_is_looked_up_and_its_host_answers";
 
 #[test]
 #[ignore = "needs the rights to make namespaces of Linux, which not every system gives to its users"]
 fn name_is_looked_up_and_its_host_answers() {
-    if env::var_os(IS_INSIDE).is_none() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let servers = folder.path().join("resolv.conf");
-        fs::write(&servers, "nameserver 127.0.0.1\n").expect("written");
-        let script = "ip link set lo up && mount --bind \"$1\" /etc/resolv.conf && shift && exec \"$@\"";
-        let mut inside = Command::new("unshare");
-        inside.args(["--map-root-user", "--net", "--mount", "sh", "-c", script, "sh"]).arg(servers);
-        inside.arg(env::current_exe().expect("this program")).args(["--exact", TEST, "--ignored", "--nocapture"]);
-        let status = inside.env(IS_INSIDE, "1").status().expect("`unshare` of util-linux runs");
-        assert!(status.success(), "{status}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let servers = folder.path().join("resolv.conf");
+    fs::write(&servers, "nameserver 127.0.0.1\n").expect("written");
+    let script = format!("ip link set lo up && mount --bind \"{}\" /etc/resolv.conf", servers.display());
+    if !run_inside("names::name_is_looked_up_and_its_host_answers", &script) {
         return;
     }
     let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 53)).expect("the port of names");
