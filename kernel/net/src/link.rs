@@ -16,6 +16,11 @@ pub trait Link: Send {
     /// Whether the device has broken its protocol. It then neither receives nor sends any more.
     fn is_broken(&self) -> bool;
 
+    /// Whether a frame may be damaged on its way, so that its checksums are needed.
+    fn may_damage(&self) -> bool {
+        true
+    }
+
     /// Copies the next frame that has arrived into `frame`. Returns its length. Afterwards there is room for one frame to
     /// send, which is the answer. Returns `None` if no frame has arrived, or there would be no room for the answer.
     fn receive(&mut self, frame: &mut [u8; FRAME_BYTES]) -> Option<usize>;

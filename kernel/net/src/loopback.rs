@@ -42,6 +42,10 @@ impl Link for Loopback {
         false
     }
 
+    fn may_damage(&self) -> bool {
+        false
+    }
+
     /// The frame that is received makes room for its answer.
     fn receive(&mut self, frame: &mut [u8; FRAME_BYTES]) -> Option<usize> {
         let received = self.frames.pop_front()?;

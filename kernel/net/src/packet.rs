@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::net::Ipv4Addr;
 
-use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
+use smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, TcpPacket, UdpPacket};
 
@@ -75,6 +75,9 @@ impl Device for Packet<'_> {
         let mut capabilities = DeviceCapabilities::default();
         capabilities.medium = Medium::Ethernet;
         capabilities.max_transmission_unit = FRAME_BYTES;
+        if !self.wire.link.may_damage() {
+            capabilities.checksum = ChecksumCapabilities::ignored();
+        }
         capabilities
     }
 }
