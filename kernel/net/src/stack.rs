@@ -226,10 +226,18 @@ impl<Plat: Platform> Stack<Plat> {
         act: impl FnOnce(&mut State<Plat>) -> R,
     ) -> R {
         let result = act(&mut state);
-        if state.finish() {
+        self.unlock(state);
+        result
+    }
+
+    /// Ends a piece of work, and unlocks the state. The G that serves the link is woken only afterwards: it may displace
+    /// the caller, and would wait for the lock.
+    fn unlock(&'static self, mut state: MutexGuard<'_, State<Plat>, Plat>) {
+        let is_needed = state.finish();
+        drop(state);
+        if is_needed {
             self.wake.raise();
         }
-        result
     }
 
     /// Calls `act` with the state until it returns a result. Before each further call, waits in the queue that `queue`
@@ -247,12 +255,12 @@ impl<Plat: Platform> Stack<Plat> {
         let mut state = self.state.lock_until(limit)?;
         loop {
             state.check_link()?;
-            let result = act(&mut state);
+            if let Some(result) = act(&mut state) {
+                self.unlock(state);
+                return result;
+            }
             if state.finish() {
                 self.wake.raise();
-            }
-            if let Some(result) = result {
-                return result;
             }
             queue.wait_limited(&mut state, limit)?;
         }

@@ -322,6 +322,8 @@ impl<Plat: Platform> State<Plat> {
         if self.wire.link.is_broken() {
             self.wake_all();
             self.asleep_until = Instant::NEVER;
+        } else if self.wire.link.has_unannounced() {
+            self.asleep_until = Instant::from_nanos(0);
         } else if self.wire.link.can_send() {
             self.asleep_until = self.first_due();
         } else {
@@ -348,7 +350,8 @@ impl<Plat: Platform> State<Plat> {
     pub(crate) fn finish(&mut self) -> bool {
         // ANCHOR: finish
         self.wire.link.flush();
-        let is_needed = self.first_due() < self.asleep_until || (self.is_stalled && self.wire.link.can_send());
+        let is_earlier = self.first_due() < self.asleep_until || (self.is_stalled && self.wire.link.can_send());
+        let is_needed = is_earlier || self.wire.link.has_unannounced();
         if is_needed {
             // It is not woken twice.
             (self.is_stalled, self.asleep_until) = (false, self.first_due());

@@ -19,10 +19,10 @@ type UdpSocket = kernel_net::UdpSocket<Native>;
 type TcpStream = kernel_net::TcpStream<Native>;
 
 /// Makes a stack with a loopback, which a G serves.
-fn loopback(stack: &'static OnceLock<Stack>, announce: fn()) -> &'static Stack {
+fn loopback(stack: &'static OnceLock<Stack>) -> &'static Stack {
     let configuration = Configuration { address: Some((Ipv4Addr::LOCALHOST, 8)), gateway: None, dns: None, seed: 7 };
-    let made = stack
-        .get_or_init(|| Stack::new(Box::new(Loopback::new(announce)), guarded::make, &configuration).expect("memory"));
+    let made =
+        stack.get_or_init(|| Stack::new(Box::new(Loopback::new()), guarded::make, &configuration).expect("memory"));
     go(move || made.serve()).detach();
     made
 }
@@ -36,7 +36,7 @@ fn connections_that_end_all_at_once_leave_nothing_behind() {
     // SAFETY: the threads of the test stay alive until the process ends.
     let machine = unsafe { native::enter() };
     machine.run(1, || {
-        let stack = loopback(&STACK, || STACK.get().expect("it announces frames").announce());
+        let stack = loopback(&STACK);
         let listener = TcpListener::bind_on(stack, "127.0.0.1:0").unwrap();
         let streams: Vec<_> = (0..CONNECTIONS)
             .map(|_| {
@@ -66,7 +66,7 @@ fn datagrams_arrive_whole_from_the_peer_that_was_chosen() {
     // SAFETY: the threads of the test stay alive until the process ends.
     let machine = unsafe { native::enter() };
     machine.run(2, || {
-        let stack = loopback(&STACK, || STACK.get().expect("it announces frames").announce());
+        let stack = loopback(&STACK);
         let bind = || UdpSocket::bind_on(stack, "127.0.0.1:0").unwrap();
         let (near, far, other) = (bind(), bind(), bind());
         let taken = far.local_addr();

@@ -22,7 +22,7 @@ fn connections_that_are_idle_keep_no_memory_for_data() {
     let machine = unsafe { native::enter() };
     machine.run(1, || {
         let configuration = Configuration { address: Some((Ipv4Addr::LOCALHOST, 8)), ..Configuration::default() };
-        let link = Loopback::new(|| STACK.get().expect("it announces frames").announce());
+        let link = Loopback::new();
         let make = || kernel_net::Stack::new(Box::new(link), guarded::make, &configuration).expect("memory");
         let stack = STACK.get_or_init(make);
         go(move || stack.serve()).detach();

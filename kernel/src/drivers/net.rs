@@ -128,7 +128,7 @@ fn make_network(seed: u64) -> Result<Stack<Kernel>, NetError> {
 /// Makes the stack of the loopback.
 fn make_loopback(seed: u64) -> Result<Stack<Kernel>, NetError> {
     let configuration = Configuration { address: Some((Ipv4Addr::LOCALHOST, 8)), gateway: None, dns: None, seed };
-    Ok(Stack::new(Box::new(Loopback::new(|| LOOPBACK.announce())), make_room, &configuration)?)
+    Ok(Stack::new(Box::new(Loopback::new()), make_room, &configuration)?)
 }
 
 impl Served {
