@@ -110,6 +110,8 @@ impl Buffers {
         });
         let mut socket = Socket::new(received, to_send);
         socket.set_congestion_control(CongestionControl::Reno);
+        // At first: see `Connection::acknowledge`.
+        socket.set_ack_delay(None);
         socket
     }
 

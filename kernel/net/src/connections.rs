@@ -28,6 +28,12 @@ const WARM: usize = if cfg!(test) { 0 } else { 64 };
 /// once.
 const COOLING: usize = if cfg!(test) { 1 } else { 16 };
 
+/// How many segments with data are acknowledged at once, from the beginning of a connection on.
+const QUICK: u8 = 16;
+
+/// How long an acknowledgement waits for data that could take it along. It does not wait if there is a second segment.
+const ACK_DELAY: smoltcp::time::Duration = smoltcp::time::Duration::from_millis(10);
+
 /// The size of the buffer for the datagrams that a UDP socket has received, and of that for those to send.
 const DATAGRAM_BYTES: usize = 16 * 1024;
 
@@ -95,6 +101,8 @@ pub(crate) struct Connection {
     pub(crate) keepalive: Option<Duration>,
     /// Whether the program has shut down the half for reading, and that for writing.
     pub(crate) is_shut: [bool; 2],
+    /// How many of the next segments with data are acknowledged at once: see [`acknowledge`](Self::acknowledge).
+    quick: u8,
 }
 
 impl Connection {
@@ -124,6 +132,7 @@ impl Connection {
             is_unresolved: false,
             keepalive: None,
             is_shut: [false; 2],
+            quick: QUICK,
         })
     }
 
@@ -166,6 +175,17 @@ impl Connection {
             && let Some(buffers) = self.buffers.as_mut().filter(|buffers| !buffers.has_begun())
         {
             buffers.begin(segment.sequence);
+        }
+    }
+
+    /// Notes a segment that arrives. The first ones with data are acknowledged at once, as by Linux: the peer may send
+    /// only one segment at the beginning, and needs the acknowledgement to send more.
+    pub(crate) fn acknowledge(&mut self, segment: Segment) {
+        if self.quick != 0 && segment.bytes != 0 {
+            self.quick -= 1;
+            if self.quick == 0 {
+                self.socket().set_ack_delay(Some(ACK_DELAY));
+            }
         }
     }
 

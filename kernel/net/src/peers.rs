@@ -173,6 +173,20 @@ fn little_is_sent_at_once_until_acknowledgements_come_and_again_after_a_loss() {
     assert!(after <= 2, "{after} segments after {segments:?}, and a loss");
 }
 
+/// A peer that controls congestion sends one segment at first. It would wait for a late acknowledgement each time.
+#[test]
+fn first_segments_are_acknowledged_at_once_and_later_ones_after_a_while() {
+    let (mut bench, listener) = computer();
+    let mut peer = Peer::new(100, 7);
+    peer.connect(&mut bench);
+    let stream = bench.state.accept(listener).unwrap();
+    let at_once = (0..20).take_while(|_| peer.send(&mut bench, ACK, b"data") == [ACK]).count();
+    assert_eq!(at_once, 15);
+    bench.now += Duration::from_millis(10);
+    assert_eq!(peer.receive(&mut bench), [ACK]);
+    bench.state.release(stream, bench.now);
+}
+
 /// A peer that reads nothing for an hour keeps its connection, and gets the data when it has room.
 #[test]
 fn window_of_zero_is_probed_as_long_as_the_peer_answers() {

@@ -183,6 +183,9 @@ impl<Plat: Platform> State<Plat> {
                 {
                     return;
                 }
+                if let Class::Connection(_, segment) = class {
+                    connection.acknowledge(segment);
+                }
                 &mut connection.sockets
             }
             None => &mut self.services.sockets,
