@@ -13,6 +13,7 @@ mod interrupt;
 mod load;
 mod names;
 mod namespaces;
+mod request;
 mod server;
 mod tap;
 mod udp;
