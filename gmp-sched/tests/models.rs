@@ -55,6 +55,7 @@ fn build() -> PathBuf {
         .args(["test", "--profile=models", "--lib", "--no-run", "--message-format=json-render-diagnostics"])
         // All models together run long enough for the engine to be optimised a little.
         .args(["--config", "profile.models.package.gmp-sched.opt-level=1"])
+        .args(["--config", "profile.models.package.gmp-sched.codegen-units=4"])
         .arg("--manifest-path")
         .arg(manifest)
         .arg("--target-dir")
