@@ -1,8 +1,10 @@
 //! The web server `httpd` on the machine.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
+use std::thread;
+use std::time::Duration;
 
 use ruzstd::decoding::StreamingDecoder;
 use sha2::{Digest as _, Sha256};
@@ -225,4 +227,37 @@ fn files_of_a_file_system_are_served() {
     }
     drop(stream);
     machine.end("httpd: 11 requests\n");
+}
+
+/// Each client sends a byte of its request from time to time, so that no single read takes long.
+#[test]
+fn slow_clients_are_told_so_and_do_not_disturb_others() {
+    const CLIENTS: usize = 20;
+    let machine = Server::start(&["--smp=2"], ("httpd", 80), CLIENTS + 1);
+    let slow: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            let mut stream = machine.connect();
+            thread::spawn(move || {
+                stream.set_read_timeout(Some(Duration::from_millis(200))).expect("a limit");
+                stream.write_all(b"GET / HTTP/1.1\r\nX: ").expect("the machine listens");
+                let mut answer = String::new();
+                loop {
+                    // An error: the server has closed the connection, and the answer is still to be read.
+                    let _ = stream.write(b"x");
+                    match stream.read_to_string(&mut answer) {
+                        Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                        _ => return answer,
+                    }
+                }
+            })
+        })
+        .collect();
+    let answer = converse(&machine, b"GET / HTTP/1.0\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    for client in slow {
+        let answer = client.join().expect("a client");
+        assert!(answer.starts_with("HTTP/1.1 408 Request Timeout\r\n"), "{answer}");
+    }
+    // The answers that tell the slow clients count.
+    machine.end("httpd: 21 requests\n");
 }
