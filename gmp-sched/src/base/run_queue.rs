@@ -25,6 +25,10 @@ use crate::base::under_loom::IS_MODEL;
 /// each atomic, which makes runs with many atomics slow.
 pub const RING_CAPACITY: usize = if IS_MODEL { 4 } else { 256 };
 
+/// Where the counters of a new queue begin: at the first push, they wrap. Code that forgets that they do, which would
+/// otherwise fail after four billion pushes, then fails at once.
+const START: u32 = u32::MAX;
+
 /// The ring is full; the element was not pushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
@@ -62,8 +66,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            head: AtomicU32::new(0),
-            tail: AtomicU32::new(0),
+            head: AtomicU32::new(START),
+            tail: AtomicU32::new(START),
             next: AtomicRef::none(),
             ring: core::array::from_fn(|_| AtomicRef::none()),
             _points: PhantomData,
