@@ -117,3 +117,17 @@ fn decisions_follow_the_policy() {
         });
     }
 }
+
+/// Every moment a timer fires, so an urgent G is often there when it is the global queue's turn.
+#[test]
+fn urgent_gs_do_not_take_the_turn_of_the_global_queue() {
+    for seed in 0..20 {
+        run(Config { is_specified: true, ..of_cpus(1, seed) }, || {
+            let hog = sim::go(|| sim::work(Duration::from_millis(25)));
+            let sleeper = sim::go(|| (0..400).for_each(|_| sim::sleep(MOMENT)));
+            rounds(400);
+            sleeper.join().expect("no panic");
+            hog.join().expect("no panic");
+        });
+    }
+}
