@@ -170,19 +170,25 @@ fn registers_are_those_of_before_the_switch() {
     }
 }
 
-/// A context whose first instruction records the stack pointer, the frame pointer and the argument.
+/// A context whose first instruction records the stack pointer, the frame pointer and the argument. `arrive` records its
+/// stack pointer, too.
 struct Entry;
 
 impl Start for Entry {
-    extern "sysv64" fn arrive(subject: usize, _: Word, _: usize) {
-        set_arrived([subject, 0, 0]);
-        clobber();
+    #[unsafe(naked)]
+    extern "sysv64" fn arrive(_: usize, _: Word, _: usize) {
+        naked_asm!("mov rsi, rsp", "jmp {arrived_at}", arrived_at = sym arrived_at)
     }
 
     #[unsafe(naked)]
     extern "sysv64" fn run(_: usize) -> ! {
         naked_asm!("mov rsi, rsp", "mov rdx, rbp", "jmp {entered}", entered = sym entered)
     }
+}
+
+extern "sysv64" fn arrived_at(subject: usize, stack_pointer: usize) {
+    set_arrived([subject, stack_pointer, 0]);
+    clobber();
 }
 
 /// Changes the registers that a function need not preserve.
@@ -210,10 +216,12 @@ fn new_context_begins_as_a_called_function() {
     let [context, stack_pointer, frame_pointer] = [0, 1, 2].map(|index| ENTERED[index].load(Ordering::Relaxed));
     assert!(arrived()[0] == 0x77, "`arrive` was not called with the words of the transfer");
     assert!(context == ptr::from_ref(&THERE).addr(), "the argument of `run` is not the address of the context");
-    assert!(
-        (stack_pointer + 8).is_multiple_of(16),
-        "RSP + 8 is not a multiple of 16 at the first instruction of `run`"
-    );
+    for (function, stack_pointer) in [("arrive", arrived()[1]), ("run", stack_pointer)] {
+        assert!(
+            (stack_pointer + 8).is_multiple_of(16),
+            "RSP + 8 is not a multiple of 16 at the first instruction of `{function}`"
+        );
+    }
     assert!(frame_pointer == 0, "RBP is not 0 in `run`, so a walk of the stack does not end there");
 }
 
