@@ -31,23 +31,28 @@ pub(crate) fn has_begun(root: &Path, lab: u32) -> Result<bool> {
     Ok(git(root, &["rev-parse", "--verify", "--quiet", &name])?.status.success())
 }
 
-/// Makes the branch of a lab from the current commit, and goes there. Refuses if the branch exists, or if `files` have
-/// changes that are not committed, because the starter would overwrite them.
-pub(crate) fn begin(root: &Path, lab: u32, files: &[&str]) -> Result<()> {
+/// Makes the branch of a lab from the current commit, and goes there. Refuses if the branch exists, or if there are changes
+/// that are not committed: they would come along to the new branch, and what is half written there would not compile.
+pub(crate) fn begin(root: &Path, lab: u32) -> Result<()> {
     let branch = branch(lab);
     if has_begun(root, lab)? {
         return Err(Error::new(format!(
             "lab {lab} has begun before: `git switch {branch}` goes on, `cargo lab reset {lab}` begins again there"
         )));
     }
-    let changed = git(root, &[&["status", "--porcelain", "--"], files].concat())?;
+    let changed = git(root, &["status", "--porcelain", "--untracked-files=no"])?;
     if !changed.status.success() {
         let message = String::from_utf8_lossy(&changed.stderr);
         return Err(Error::new(format!("this is no git checkout, which labs need: {}", message.trim())));
     }
     if !changed.stdout.is_empty() {
         let list = String::from_utf8_lossy(&changed.stdout);
-        return Err(Error::new(format!("commit or remove your changes first:\n{}", list.trim_end())));
+        return Err(Error::new(format!(
+            "these changes would come along:\n{}\n\
+             `git commit --all --message unfinished` keeps them on this branch. Lab {lab} then begins with them, or, after \
+             `git switch main`, without them",
+            list.trim_end()
+        )));
     }
     must(root, &["switch", "--quiet", "--create", &branch])
 }

@@ -155,7 +155,9 @@ fn main() -> ExitCode {
             return if error.use_stderr() { ExitCode::from(64) } else { ExitCode::SUCCESS };
         }
     };
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in a workspace");
+    // Cargo says at run time in which checkout it runs. The one at compile time may be another, if both share a target directory.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let root = Path::new(&package).parent().expect("the crate is in a workspace");
     match obey(&cli.command, root) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -233,7 +235,7 @@ fn find(labs: &[Lab], number: u32) -> Result<&Lab> {
 }
 
 fn start(lab: &Lab, root: &Path) -> Result<()> {
-    git::begin(root, lab.number, &lab.files())?;
+    git::begin(root, lab.number)?;
     lab.starter()?.fill(root, &lab.holes)?;
     git::commit(root, &lab.files(), &format!("Start lab {}", lab.number))?;
     print!("{}", report::started(lab));
@@ -264,6 +266,7 @@ fn reset(lab: &Lab, root: &Path) -> Result<()> {
     write(&kept, &before.to_file(&header(lab)))?;
     starter.fill(root, &lab.holes)?;
     println!("Lab {} is as it was at the start. What you had written is in {}", lab.number, kept.display());
+    println!("Copy its parts between the markers to have it back.");
     Ok(())
 }
 

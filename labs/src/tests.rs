@@ -71,7 +71,7 @@ fn start_keeps_changes_that_are_not_committed() {
     let checkout = Checkout::new();
     let changed = SOURCE.replace('1', "7");
     fs::write(checkout.source(), &changed).unwrap();
-    assert!(checkout.error(&Order::Start { lab: 1 }).contains("commit or remove your changes"));
+    assert!(checkout.error(&Order::Start { lab: 1 }).contains("these changes would come along"));
     assert_eq!(fs::read_to_string(checkout.source()).unwrap(), changed);
     assert_eq!(checkout.git(&["branch", "--show-current"]), "main\n");
 }
