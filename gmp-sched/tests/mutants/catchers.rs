@@ -42,7 +42,7 @@ fn tests_below(directory: &Path, path: &str) -> io::Result<Vec<String>> {
     Ok(tests)
 }
 
-/// The names of the tests that [`Catcher::Model`] and [`Catcher::Properties`] may name. (The tests that other catchers
+/// The names of the tests that [`Catcher::Models`] and [`Catcher::Properties`] may name. (The tests that other catchers
 /// name are read from the file of the catcher.)
 pub(crate) struct Catchers {
     models: Vec<String>,
@@ -78,10 +78,10 @@ impl Catchers {
         let containing = |tests: &[String], words: &str| -> Vec<String> {
             tests.iter().filter(|test| test.contains(words)).cloned().collect()
         };
-        match mutant.catcher {
-            Catcher::Model(path) => containing(&self.models, &format!("models::{path}")),
+        match &mutant.catcher {
+            Catcher::Models(path) => containing(&self.models, &format!("models::{path}")),
             Catcher::Properties(name) => containing(&self.properties, name),
-            Catcher::Simulation(file, name, _) | Catcher::Test(file, name) => containing(&self.in_file(file), name),
+            Catcher::Tests { file, name, .. } => containing(&self.in_file(file), name),
             Catcher::Nobody(_) => Vec::new(),
         }
     }

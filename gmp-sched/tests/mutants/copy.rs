@@ -17,7 +17,7 @@ pub(crate) enum Fate {
     /// [`Catcher`] selects no test.
     Void(String),
     /// The mutant cannot be detected, for this reason.
-    Equivalent(&'static str),
+    Equivalent(String),
 }
 
 /// A copy of the workspace for one worker.
@@ -48,23 +48,23 @@ impl Copy {
     }
 
     pub(crate) fn try_mutant(&self, mutant: &Mutant) -> Fate {
-        if let Catcher::Nobody(argument) = mutant.catcher {
-            return Fate::Equivalent(argument);
+        if let Catcher::Nobody(argument) = &mutant.catcher {
+            return Fate::Equivalent(argument.clone());
         }
         let source = match mutate(mutant, &self.workspace.join("gmp-sched")) {
             Ok(source) => source,
             Err(misfit) => return Fate::Void(misfit),
         };
-        let path = self.workspace.join("gmp-sched/src").join(mutant.file);
+        let path = self.workspace.join("gmp-sched/src").join(&mutant.file);
         let original = fs::read_to_string(&path).expect("the copy is complete");
         fs::write(&path, source).expect("the copy can be written");
-        let fate = fate_of(&self.cargo(mutant.catcher).output().expect("cargo runs"));
+        let fate = fate_of(&self.cargo(&mutant.catcher).output().expect("cargo runs"));
         fs::write(&path, original).expect("the copy can be written");
         fate
     }
 
     /// Returns the cargo command that builds the copy and runs the tests that `catcher` selects.
-    fn cargo(&self, catcher: Catcher) -> Command {
+    fn cargo(&self, catcher: &Catcher) -> Command {
         let mut cargo = Command::new(env!("CARGO"));
         cargo
             .args(["test", "--profile=models", "--no-fail-fast", "--package", "gmp-sched"])
@@ -73,30 +73,25 @@ impl Copy {
             .env_remove("RUSTFLAGS")
             .env("RUST_BACKTRACE", "0");
         let filter = match catcher {
-            Catcher::Model(path) => {
+            Catcher::Models(path) => {
                 cargo.arg("--lib").env("RUSTFLAGS", "--cfg gmp_loom");
                 format!("models::{path}")
             }
-            Catcher::Simulation(file, name, seeds) => {
-                cargo
-                    .args(["--test", binary_of(file)])
-                    .env_remove("GMP_SIM_SEED")
-                    .env_remove("GMP_SIM_TRACE")
-                    .env("GMP_SIM_SEEDS", seeds.to_string());
-                name.to_string()
-            }
-            Catcher::Test(file, name) => {
-                cargo.args(["--test", binary_of(file)]);
-                name.to_string()
+            Catcher::Tests { file, name, seeds } => {
+                cargo.args(["--test", binary_of(file)]).env_remove("GMP_SIM_SEED").env_remove("GMP_SIM_TRACE");
+                if let Some(seeds) = seeds {
+                    cargo.env("GMP_SIM_SEEDS", seeds);
+                }
+                name.clone()
             }
             Catcher::Properties(name) => {
                 cargo.args(["--lib", "--test", "run_queue"]);
-                name.to_string()
+                name.clone()
             }
             Catcher::Nobody(_) => unreachable!("nobody is not run"),
         };
         // Models are built with other flags, so they need a target directory of their own.
-        let kind = if matches!(catcher, Catcher::Model(_)) { "loom" } else { "host" };
+        let kind = if matches!(catcher, Catcher::Models(_)) { "loom" } else { "host" };
         cargo.arg("--target-dir").arg(self.target.join(kind)).args(["--", &filter]);
         cargo
     }

@@ -8,10 +8,10 @@ use crate::Mutant;
 
 /// Returns the text of the file that `mutant` changes, with the change applied. `of` is the crate's directory.
 pub(crate) fn mutate(mutant: &Mutant, of: &Path) -> Result<String, String> {
-    let path = of.join("src").join(mutant.file);
+    let path = of.join("src").join(&mutant.file);
     let mut source = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    match &occurrences(&source, mutant.from)[..] {
-        [only] => source.replace_range(only.clone(), mutant.to),
+    match &occurrences(&source, &mutant.from)[..] {
+        [only] => source.replace_range(only.clone(), &mutant.to),
         all => {
             return Err(format!(
                 "the mutant \"{mutant}\" does not fit the source: the code that it replaces occurs {} times. Change the \

@@ -9,10 +9,10 @@
 //! `GMP_MUTANTS=device_signals::` runs the mutants that the models in `device_signals` catch, and
 //! `GMP_MUTANTS="idle.rs|a fence"` runs the mutants that match either of the two.
 //!
-//! A mutant contains the code that it replaces. If that code changes in the source, the mutant no longer fits the
-//! source, and no ordinary test reports this. So CI checks in a separate step that each mutant in `list` still fits the
-//! source and that its catcher exists: `cargo test -p gmp-sched --test mutants -- --ignored checks`. This step takes a
-//! second and builds no mutant.
+//! The list of mutants is in `list`, as diffs. A mutant contains the code that it replaces. If that code changes in
+//! the source, the mutant no longer fits the source, and no ordinary test reports this. So CI checks in a separate
+//! step that each mutant in `list` still fits the source and that its catcher exists:
+//! `cargo test -p gmp-sched --test mutants -- --ignored checks`. This step takes a second and builds no mutant.
 #![cfg(not(gmp_loom))]
 
 mod catchers;
@@ -35,13 +35,13 @@ fn crate_directory() -> &'static Path {
 }
 
 /// The result of testing one mutant: a row of the table.
-struct Outcome {
-    mutant: &'static Mutant,
+struct Outcome<'a> {
+    mutant: &'a Mutant,
     fate: Fate,
     took: Duration,
 }
 
-impl Outcome {
+impl Outcome<'_> {
     fn is_as_expected(&self) -> bool {
         matches!(self.fate, Fate::Caught(_) | Fate::Equivalent(_))
     }
@@ -61,8 +61,8 @@ impl Outcome {
 #[ignore = "builds the crate once for every mutant: minutes"]
 fn every_mutant_is_caught() {
     let wanted = env::var("GMP_MUTANTS").unwrap_or_default();
-    let mutants: Vec<&'static Mutant> =
-        mutants().filter(|mutant| wanted.split('|').any(|words| mutant.is_called(words))).collect();
+    let mut mutants = mutants();
+    mutants.retain(|mutant| wanted.split('|').any(|words| mutant.is_called(words)));
     assert!(!mutants.is_empty(), "no mutant is called \"{wanted}\"");
     // Two workers run at the same time, so that all processors are busy even while the cargo of one worker uses a
     // single processor.
@@ -73,7 +73,7 @@ fn every_mutant_is_caught() {
             let (mutants, next, outcomes) = (&mutants, &next, &outcomes);
             scope.spawn(move || {
                 let copy = Copy::new(worker).expect("the source can be copied");
-                while let Some(&mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
+                while let Some(mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let start = Instant::now();
                     let fate = copy.try_mutant(mutant);
                     let outcome = Outcome { mutant, fate, took: start.elapsed() };
@@ -84,15 +84,15 @@ fn every_mutant_is_caught() {
         }
     });
     let outcomes = outcomes.into_inner().unwrap();
-    summarize(&outcomes);
+    summarize(&mutants, &outcomes);
     let bad: Vec<_> = outcomes.iter().filter(|outcome| !outcome.is_as_expected()).collect();
     assert!(bad.is_empty(), "{} of {} mutants were not caught", bad.len(), outcomes.len());
 }
 
-/// Prints a table of the mutants that were tested, in the order of [`mutants`].
-fn summarize(outcomes: &[Outcome]) {
+/// Prints a table of the mutants that were tested, in the order of the list.
+fn summarize(mutants: &[Mutant], outcomes: &[Outcome<'_>]) {
     println!("\n{} mutants:", outcomes.len());
-    for mutant in mutants() {
+    for mutant in mutants {
         outcomes.iter().filter(|outcome| std::ptr::eq(outcome.mutant, mutant)).for_each(Outcome::show);
     }
     let count = |is: fn(&Fate) -> bool| outcomes.iter().filter(|outcome| is(&outcome.fate)).count();
