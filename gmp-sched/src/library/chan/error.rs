@@ -131,92 +131,35 @@ impl<T> SendTimeoutError<T> {
 const SEND_CLOSED: &str = "send on a closed channel";
 const RECV_CLOSED: &str = "receive from a closed channel";
 
-impl<T> fmt::Debug for SendError<T> {
-    /// Omits the value, which need not implement `Debug`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SendError(..)")
-    }
+/// Implements `Debug` or `Display` for an error by a text for each of its cases.
+macro_rules! texts {
+    ([$($parameter:ident)?] $trait:ident for $error:ty: $($case:pat => $text:expr),+) => {
+        impl<$($parameter)?> fmt::$trait for $error {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $($case => $text),+ })
+            }
+        }
+    };
 }
 
-impl<T> fmt::Display for SendError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(SEND_CLOSED)
-    }
-}
+// The errors of sends omit the value in `Debug`, because it need not implement `Debug`.
+texts!([T] Debug for SendError<T>: Self(_) => "SendError(..)");
+texts!([T] Debug for TrySendError<T>: Self::Full(_) => "Full(..)", Self::Closed(_) => "Closed(..)");
+texts!([T] Debug for SendTimeoutError<T>:
+    Self::Timeout(_) => "Timeout(..)", Self::Canceled(_) => "Canceled(..)", Self::Closed(_) => "Closed(..)");
+
+texts!([T] Display for SendError<T>: Self(_) => SEND_CLOSED);
+texts!([T] Display for TrySendError<T>: Self::Full(_) => "send on a full channel", Self::Closed(_) => SEND_CLOSED);
+texts!([T] Display for SendTimeoutError<T>:
+    Self::Timeout(_) => "send timed out", Self::Canceled(_) => "send canceled", Self::Closed(_) => SEND_CLOSED);
+texts!([] Display for RecvError: Self => RECV_CLOSED);
+texts!([] Display for TryRecvError: Self::Empty => "receive from an empty channel", Self::Closed => RECV_CLOSED);
+texts!([] Display for RecvTimeoutError:
+    Self::Timeout => "receive timed out", Self::Canceled => "receive canceled", Self::Closed => RECV_CLOSED);
 
 impl<T> core::error::Error for SendError<T> {}
-
-impl<T> fmt::Debug for TrySendError<T> {
-    /// Omits the value, which need not implement `Debug`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Full(_) => "Full(..)",
-            Self::Closed(_) => "Closed(..)",
-        })
-    }
-}
-
-impl<T> fmt::Display for TrySendError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Full(_) => "send on a full channel",
-            Self::Closed(_) => SEND_CLOSED,
-        })
-    }
-}
-
 impl<T> core::error::Error for TrySendError<T> {}
-
-impl<T> fmt::Debug for SendTimeoutError<T> {
-    /// Omits the value, which need not implement `Debug`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Timeout(_) => "Timeout(..)",
-            Self::Canceled(_) => "Canceled(..)",
-            Self::Closed(_) => "Closed(..)",
-        })
-    }
-}
-
-impl<T> fmt::Display for SendTimeoutError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Timeout(_) => "send timed out",
-            Self::Canceled(_) => "send canceled",
-            Self::Closed(_) => SEND_CLOSED,
-        })
-    }
-}
-
 impl<T> core::error::Error for SendTimeoutError<T> {}
-
-impl fmt::Display for RecvError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(RECV_CLOSED)
-    }
-}
-
 impl core::error::Error for RecvError {}
-
-impl fmt::Display for TryRecvError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Empty => "receive from an empty channel",
-            Self::Closed => RECV_CLOSED,
-        })
-    }
-}
-
 impl core::error::Error for TryRecvError {}
-
-impl fmt::Display for RecvTimeoutError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Timeout => "receive timed out",
-            Self::Canceled => "receive canceled",
-            Self::Closed => RECV_CLOSED,
-        })
-    }
-}
-
 impl core::error::Error for RecvTimeoutError {}
