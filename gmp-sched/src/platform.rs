@@ -282,7 +282,8 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
 
     /// Requests that the timers of `processor` are checked at `when`. If
     /// [`TIMER_INTERRUPTS`](Platform::TIMER_INTERRUPTS) is `true`, the platform must interrupt the calling CPU no later
-    /// than `when`.
+    /// than `when`. Otherwise it may wake the thread that calls [`Sysmon::check`](crate::sysmon::Sysmon::check), which
+    /// would check later than that.
     fn arm_timer(pinned: &Pinned<Self>, processor: &Processor<Self>, when: Instant);
 
     /// Allocates a stack of at least `size` bytes. The caller may pass any number, including 0 and numbers that are not

@@ -194,17 +194,21 @@ fn sleepers_run_beside_hogs() {
                 go(move || while !stop.load(Ordering::Relaxed) {})
             })
             .collect();
-        let mut latest = Duration::ZERO;
-        for _ in 0..20 {
+        let asleep = Duration::from_millis(2);
+        let lateness = |_| {
             let start = Instant::now();
-            native::sleep(Duration::from_millis(2));
-            latest = latest.max(start.elapsed());
-        }
+            native::sleep(asleep);
+            start.elapsed() - asleep
+        };
+        let late: Vec<_> = (0..20).map(lateness).collect();
         stop.store(true, Ordering::Relaxed);
         hogs.into_iter().for_each(|hog| hog.join().unwrap());
-        latest
+        late
     });
-    assert!(late < Duration::from_secs(5), "{late:?}");
+    // sysmon wakes for the timer. If it looked only every 10 ms, each sleep would end about 8 ms too late. Some end late
+    // because the operating system runs other programs.
+    let in_time = late.iter().filter(|late| **late < Duration::from_millis(3)).count();
+    assert!(in_time >= 5 && late.iter().all(|late| *late < Duration::from_secs(5)), "{late:?}");
 }
 
 #[test]

@@ -32,4 +32,10 @@ impl Extension {
         })?;
         Ok(value.downcast_ref().expect("each extension belongs to one module"))
     }
+
+    /// Returns the value if it has been created. Takes no lock; callable from interrupts.
+    #[cfg(feature = "std")]
+    pub(crate) fn get<T: Send + Sync + 'static>(&self) -> Option<&'static T> {
+        self.0.get().and_then(|value| value.downcast_ref())
+    }
 }

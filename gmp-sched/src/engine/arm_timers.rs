@@ -54,9 +54,13 @@ pub(crate) fn arm_in<Plat: Platform>(
     if !processor.timers.insert(when, timer, action) {
         return;
     }
-    if Plat::TIMER_INTERRUPTS {
-        Plat::arm_timer(pinned, processor, when);
-    } else {
-        pinned.machine().scheduler().wake_timekeeper(when);
+    let machine = pinned.machine();
+    if !Plat::TIMER_INTERRUPTS {
+        machine.scheduler().wake_timekeeper(when);
+        // On g0, `execute` does the rest, if the P does not become idle.
+        if machine.current_goroutine().is_none() {
+            return;
+        }
     }
+    processor.check_at(pinned, when);
 }

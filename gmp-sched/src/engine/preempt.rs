@@ -196,7 +196,7 @@ fn displace_for_urgent<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned
     // ANCHOR: undisturbed
     if processor.undisturbed_until() > now {
         processor.request_slow_pick();
-        Plat::arm_timer(&pinned, processor, processor.undisturbed_until());
+        processor.check_at(&pinned, processor.undisturbed_until());
         return pinned;
     }
     // ANCHOR_END: undisturbed

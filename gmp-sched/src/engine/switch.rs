@@ -183,7 +183,11 @@ pub(crate) fn leave_forever<Plat: Platform, F: FnOnce(&Pinned<Plat>, &'static Go
 #[doc(alias = "gogo")]
 pub(crate) fn execute<Plat: Platform>(pinned: Pinned<Plat>, next: &'static Goroutine<Plat>) -> Pinned<Plat> {
     let machine = pinned.machine();
-    hooks::reuse_stack(machine.held_processor(), next);
+    let processor = machine.held_processor();
+    if !Plat::TIMER_INTERRUPTS {
+        processor.check_when_due(&pinned);
+    }
+    hooks::reuse_stack(processor, next);
     let to = set_running(machine, next, Some(next));
     arrive(switch(pinned, &machine.g0, to, pack(next, &ManuallyDrop::new(|_: &Pinned<Plat>, _| ()))))
 }

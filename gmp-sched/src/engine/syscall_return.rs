@@ -4,7 +4,6 @@
 //! makes the G runnable again: [`requeue_without_processor`] or [`requeue_to_displace`].
 
 use crate::base::atomic::{Ordering, fence};
-use crate::base::instant::Instant;
 use crate::base::points::Site;
 use crate::engine::hooks;
 use crate::entities::goroutine::Goroutine;
@@ -35,10 +34,7 @@ pub(crate) fn take_processor_back<Plat: Platform>(
     let processor = regained?;
     machine.end_call(processor, me);
     // A timer interrupt that came during the call found no P on this M, and will not come again.
-    let earliest = processor.timers.earliest();
-    if Plat::TIMER_INTERRUPTS && earliest != Instant::NEVER {
-        Plat::arm_timer(pinned, processor, earliest);
-    }
+    processor.check_when_due(pinned);
     Some(processor)
 }
 

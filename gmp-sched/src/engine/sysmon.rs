@@ -1,6 +1,10 @@
 //! sysmon finds what neither interrupts nor Ms notice: a P whose M stays in a system call, and a device signal that no
-//! M has taken from the raised list. On platforms without timer interrupts, sysmon also finds a G that runs beyond its
-//! slice. It runs on a thread of its own, without a P.
+//! M has taken from the raised list. On platforms without timer interrupts, sysmon also finds a G that has to give way. It
+//! runs on a thread of its own, without a P.
+//!
+//! sysmon checks when a slice ends and when a timer of a busy P is due, if it knows of them in time. If a timer is set
+//! that is due before the next check, `check_at` calls [`Platform::arm_timer`], which may wake sysmon. This is another
+//! case of "Store, fence, load" in [`idle`](crate::engine::idle).
 //!
 //! ```
 //! use gmp_sched::platform::Platform;
@@ -19,8 +23,9 @@
 
 use core::time::Duration;
 
-use crate::base::atomic::Ordering;
+use crate::base::atomic::{Ordering, fence};
 use crate::base::instant::Instant;
+use crate::base::points::Site;
 use crate::engine::preempt;
 use crate::engine::yield_now::has_nothing_else;
 use crate::entities::processor::Processor;
@@ -59,19 +64,8 @@ impl<Plat: Platform> Sysmon<Plat> {
     pub fn check(&mut self) -> Duration {
         let _pinned = Pinned::<Plat>::of_scheduler();
         let now = Plat::now();
-        let mut retaken = false;
-        for processor in self.scheduler.processors() {
-            match processor.status() {
-                ProcessorStatus::Running => check_running(self.scheduler, processor, now),
-                ProcessorStatus::Syscall => {
-                    if !Plat::TIMER_INTERRUPTS {
-                        processor.check_slice(now);
-                    }
-                    retaken |= check_syscall(self.scheduler, processor, now);
-                }
-                _ => {}
-            }
-        }
+        self.scheduler.announce_check(now + LONGEST);
+        let (retaken, next) = self.check_processors(now);
         let ready = self.scheduler.signals.is_ready();
         if ready && self.saw_ready {
             self.scheduler.poll_from_outside(&Pinned::of_scheduler());
@@ -86,21 +80,90 @@ impl<Plat: Platform> Sysmon<Plat> {
                 self.delay = LONGEST.min(self.delay * 2);
             }
         }
-        self.delay
+        let delay = next.map_or(self.delay, |next| self.delay.min(next - now));
+        // While all Ps are idle, the timekeeper wakes for the timers.
+        self.scheduler.announce_check(if next.is_some() { now + delay } else { Instant::from_nanos(0) });
+        delay
     }
+
+    /// Returns whether a P was retaken, and when sysmon has to check the busy Ps again, if there are any.
+    fn check_processors(&self, now: Instant) -> (bool, Option<Instant>) {
+        let (mut retaken, mut next) = (false, None);
+        for processor in self.scheduler.processors() {
+            let status = processor.status();
+            if !matches!(status, ProcessorStatus::Running | ProcessorStatus::Syscall) {
+                continue;
+            }
+            if !Plat::TIMER_INTERRUPTS {
+                processor.check_slice(now);
+                next = Some(next_event(self.scheduler, processor, now).min(next.unwrap_or(Instant::NEVER)));
+            }
+            if status == ProcessorStatus::Running {
+                check_running(self.scheduler, processor);
+            } else {
+                retaken |= check_syscall(self.scheduler, processor, now);
+            }
+        }
+        (retaken, next)
+    }
+}
+
+impl<Plat: Platform> Scheduler<Plat> {
+    /// Announces that sysmon checks the Ps at `when`, and need not be woken for a timer that is due later.
+    fn announce_check(&self, when: Instant) {
+        if !Plat::TIMER_INTERRUPTS {
+            self.next_check.store(when.as_nanos(), Ordering::Relaxed);
+            // Ordering: partner: the fence in `Processor::check_at`.
+            fence(Ordering::SeqCst);
+            Plat::point(Site::Timers);
+        }
+    }
+}
+
+impl<Plat: Platform> Processor<Plat> {
+    /// Makes sure that the timers and the urgent Gs of this P, which the caller holds, are checked at `when`: by an
+    /// interrupt, or, on a platform without timer interrupts, by sysmon.
+    #[inline(always)]
+    pub(crate) fn check_at(&self, pinned: &Pinned<Plat>, when: Instant) {
+        if !Plat::TIMER_INTERRUPTS {
+            // Ordering: partner: the fence in `announce_check`.
+            fence(Ordering::SeqCst);
+            Plat::point(Site::Timers);
+            if when.as_nanos() >= pinned.machine().scheduler().next_check.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+        Plat::arm_timer(pinned, self, when);
+    }
+
+    /// Does this for the first timer of this P, if there is one.
+    #[inline(always)]
+    pub(crate) fn check_when_due(&self, pinned: &Pinned<Plat>) {
+        let earliest = self.timers.earliest();
+        if earliest != Instant::NEVER {
+            self.check_at(pinned, earliest);
+        }
+    }
+}
+
+/// The next time at which the G on `processor` may have to give way: at the end of its slice if others wait, when a
+/// timer is due, or when an urgent G may displace it. Returns [`Instant::NEVER`] if none of these is still to come.
+fn next_event<Plat: Platform>(scheduler: &Scheduler<Plat>, processor: &Processor<Plat>, now: Instant) -> Instant {
+    let earliest = processor.timers.earliest();
+    let is_urgent = !processor.urgent.is_empty() || earliest <= now;
+    let displaced = if is_urgent { processor.undisturbed_until() } else { earliest };
+    let is_alone = has_nothing_else(scheduler, processor);
+    let since = Instant::from_nanos(processor.slice.since.load(Ordering::Relaxed));
+    let slice_ends = if is_alone { Instant::NEVER } else { since + Plat::slice() };
+    [displaced, slice_ends].into_iter().filter(|event| *event > now).min().unwrap_or(Instant::NEVER)
 }
 
 /// On platforms without timer interrupts, requests a preemption of the G on `processor` if it has to give way and others
 /// wait.
-fn check_running<Plat: Platform>(
-    scheduler: &'static Scheduler<Plat>,
-    processor: &'static Processor<Plat>,
-    now: Instant,
-) {
+fn check_running<Plat: Platform>(scheduler: &'static Scheduler<Plat>, processor: &'static Processor<Plat>) {
     if Plat::TIMER_INTERRUPTS {
         return;
     }
-    processor.check_slice(now);
     if let Some(machine) = scheduler.holder_of(processor).filter(|machine| preempt::must_give_way(machine))
         && !has_nothing_else(scheduler, processor)
     {

@@ -207,9 +207,9 @@ pub(crate) fn await_next<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'sta
     let undisturbed_until = now + Plat::undisturbed();
     if is_any_waiting || Plat::TIMER_INTERRUPTS && earliest < undisturbed_until {
         processor.request_slow_pick();
-        Plat::arm_timer(pinned, processor, undisturbed_until);
+        processor.check_at(pinned, undisturbed_until);
     } else if Plat::TIMER_INTERRUPTS && earliest != Instant::NEVER {
-        Plat::arm_timer(pinned, processor, earliest);
+        processor.check_at(pinned, earliest);
     }
 }
 

@@ -64,10 +64,16 @@ pub struct Scheduler<Plat: Platform> {
     pub(crate) spinning: AtomicU32,
     /// The timekeeper: the M that has been idle longest, which parks with a deadline. Changed under the lock.
     pub(crate) timekeeper: AtomicRef<Machine<Plat>>,
+    /// On platforms without timer interrupts, the time at which sysmon checks the Ps next. It must be woken if a timer of
+    /// a busy P is due earlier. It is 0 if sysmon need not be woken, or does not run.
+    pub(crate) next_check: AtomicU64,
     /// The slots of dead Gs that are on no P's own free list. Go: `sched.gFree`.
     pub(crate) free: Lock<FreeSlots<Goroutine<Plat>>, Plat>,
     /// Timers that programs have made and dropped, for reuse.
     pub(crate) timer_slots: Extension,
+    /// What wakes the threads that watch this scheduler, on the platform of threads.
+    #[cfg(feature = "std")]
+    pub(crate) watches: Extension,
     /// Bubbles that are not in use, for reuse.
     #[cfg(feature = "synctest")]
     pub(crate) bubbles: Extension,
@@ -141,8 +147,11 @@ impl<Plat: Platform> Scheduler<Plat> {
             idle_processors: AtomicU32::new(0),
             spinning: AtomicU32::new(0),
             timekeeper: AtomicRef::none(),
+            next_check: AtomicU64::new(0),
             free: Lock::new(FreeSlots::new()),
             timer_slots: Extension::new(),
+            #[cfg(feature = "std")]
+            watches: Extension::new(),
             #[cfg(feature = "synctest")]
             bubbles: Extension::new(),
             all_goroutines: AtomicRef::none(),

@@ -78,6 +78,8 @@ std::thread_local! {
     static ENDS_IDLE_MACHINES: Cell<bool> = const { Cell::new(false) };
     /// Whether there is a background G.
     static SCAVENGES: Cell<bool> = const { Cell::new(false) };
+    /// Whether sysmon has been asked to check. It is read only after all loom threads have ended.
+    static SYSMON_IS_WOKEN: Cell<bool> = const { Cell::new(false) };
     /// The M whose thread parked last on the interrupted CPU. [`Platform::parked_machine`] returns it.
     static PARKED_MACHINE: Cell<Option<&'static Machine<Model>>> = const { Cell::new(None) };
 }
@@ -165,7 +167,9 @@ unsafe impl Platform for Model {
         thread(machine).asked.store(true, Ordering::Relaxed);
     }
 
-    fn arm_timer(_: &Pinned<Self>, _: &Processor<Self>, _: Instant) {}
+    fn arm_timer(_: &Pinned<Self>, _: &Processor<Self>, _: Instant) {
+        SYSMON_IS_WOKEN.set(true);
+    }
 
     fn allocate_stack(_: usize) -> Result<Range<usize>, OutOfResources> {
         Ok(0..0)
@@ -233,6 +237,11 @@ pub(super) fn run_outside(body: impl FnOnce()) {
     CURRENT.with(|current| current.set(before));
 }
 
+/// Whether sysmon has been asked to check.
+pub(super) fn is_sysmon_woken() -> bool {
+    SYSMON_IS_WOKEN.get()
+}
+
 /// Advances the clock.
 pub(super) fn let_time_pass(duration: Duration) {
     CLOCK.set(CLOCK.get() + duration.as_nanos() as u64);
@@ -265,6 +274,7 @@ impl Setting {
         CLOCK.set(0);
         ENDS_IDLE_MACHINES.set(false);
         SCAVENGES.set(false);
+        SYSMON_IS_WOKEN.set(false);
         PARKED_MACHINE.set(None);
         let scheduler = Scheduler::new(processors);
         let setting = Self { scheduler };

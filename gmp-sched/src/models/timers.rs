@@ -1,7 +1,9 @@
 //! Models of timers. A timer is set, or its P is given up, while the timekeeper computes its deadline or sleeps. No
 //! timer is missed: if a P is idle at the end, some M wakes no later than the earliest timer.
 
-use super::platform::{Model, Setting, run_as, run_next, spawn_as};
+use core::time::Duration;
+
+use super::platform::{Model, Setting, is_sysmon_woken, run_as, run_next, spawn_as};
 use super::pollers::waiting;
 use super::{explore, explore_every_point};
 use crate::base::atomic::Ordering;
@@ -12,6 +14,7 @@ use crate::engine::pick::find_runnable;
 use crate::engine::ready::ready_pinned;
 use crate::engine::steal::share;
 use crate::engine::syscall::{enter_blocking, enter_syscall};
+use crate::engine::sysmon::Sysmon;
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
@@ -40,6 +43,23 @@ fn timer_against_an_m_that_becomes_the_timekeeper() {
         set(setter, sleepers[1], SOON);
         idles.join().unwrap();
         setting.check();
+    });
+}
+
+/// A timer of a busy P is set while sysmon checks the Ps. sysmon sees the timer, or is woken for it.
+#[test]
+fn timer_against_a_check_of_sysmon() {
+    /// How long sysmon sleeps after its first check if it knows of no timer.
+    const SYSMON_DELAY: Duration = Duration::from_micros(20);
+    const WHEN: Instant = Instant::from_nanos(10_000);
+    explore_every_point(|| {
+        let setting = Setting::new(1);
+        let (machine, sleeper) = (setting.running_machine(), setting.goroutine());
+        let mut sysmon = Sysmon::new(setting.scheduler);
+        let checks = loom::thread::spawn(move || sysmon.check());
+        set(machine, sleeper, WHEN);
+        let delay = checks.join().unwrap();
+        assert!(is_sysmon_woken() || delay < SYSMON_DELAY, "sysmon sleeps beyond the timer");
     });
 }
 

@@ -380,7 +380,9 @@ unsafe impl Platform for Native {
         preempt::request(machine);
     }
 
-    fn arm_timer(_: &Pinned<Self>, _: &Processor<Self>, _: Instant) {}
+    fn arm_timer(pinned: &Pinned<Self>, _: &Processor<Self>, _: Instant) {
+        watch::wake_sysmon(pinned.machine().scheduler());
+    }
 
     fn allocate_stack(size: usize) -> Result<Range<usize>, OutOfResources> {
         stack::allocate(size)

@@ -4,7 +4,6 @@
 //! this G gets its turn. So sysmon allocates nothing, prints nothing and takes no such lock. The state is printed on a
 //! thread of its own.
 
-use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::thread;
@@ -17,8 +16,19 @@ use crate::entities::scheduler::Scheduler;
 use crate::platform::Platform;
 use crate::report::schedtrace::{Printer, Schedtrace};
 
-/// A thread that repeats something until it is stopped.
-pub(super) struct Watch(Arc<Stop>);
+/// What wakes and stops the threads that watch a scheduler. It belongs to the scheduler, and later runs use it again.
+#[derive(Default)]
+struct Watches {
+    sysmon: Stop,
+    printer: Stop,
+}
+
+impl Watches {
+    /// Those of `scheduler`.
+    fn of(scheduler: &'static Scheduler<Native>) -> &'static Self {
+        scheduler.watches.get_or_make(Self::default).expect("memory to watch a scheduler")
+    }
+}
 
 #[derive(Default)]
 struct Stop {
@@ -26,22 +36,25 @@ struct Stop {
     token: Thread,
 }
 
+/// A thread that repeats something until it is stopped.
+pub(super) struct Watch(&'static Stop);
+
 impl Watch {
     /// Starts a thread that calls `check` again and again, and waits each time for as long as `check` returns. When the
     /// thread has been stopped, it ends as soon as `goes_on` returns `false`. The thread is a user of `scheduler`.
     fn start(
         scheduler: &'static Scheduler<Native>,
+        stop: &'static Stop,
         mut check: impl FnMut() -> Duration + Send + 'static,
         goes_on: impl Fn() -> bool + Send + 'static,
     ) -> Self {
-        let stop = Arc::<Stop>::default();
-        let seen = Arc::clone(&stop);
+        stop.is_stopped.store(false, Ordering::Relaxed);
         pool::thread_begins(scheduler);
         thread::spawn(move || {
             // Ordering: Acquire; partner: the Release in `drop`.
-            while !seen.is_stopped.load(Ordering::Acquire) || goes_on() {
+            while !stop.is_stopped.load(Ordering::Acquire) || goes_on() {
                 let delay = check();
-                seen.token.park(Some(Native::now() + delay));
+                stop.token.park(Some(Native::now() + delay));
             }
             pool::thread_ends(scheduler);
         });
@@ -65,7 +78,14 @@ pub(super) fn start_sysmon(scheduler: &'static Scheduler<Native>) -> Watch {
         blocked.run();
         sysmon.check()
     };
-    Watch::start(scheduler, check, || has_preempted(scheduler))
+    Watch::start(scheduler, &Watches::of(scheduler).sysmon, check, || has_preempted(scheduler))
+}
+
+/// Lets the sysmon of `scheduler`, if there is one, check at once. Async-signal-safe.
+pub(super) fn wake_sysmon(scheduler: &'static Scheduler<Native>) {
+    if let Some(watches) = scheduler.watches.get::<Watches>() {
+        watches.sysmon.token.unpark();
+    }
 }
 
 /// Prints the state of the scheduler periodically.
@@ -77,5 +97,5 @@ pub(super) fn start_printer(scheduler: &'static Scheduler<Native>, settings: Sch
         }
         printer.next() - Native::now()
     };
-    Watch::start(scheduler, check, || false)
+    Watch::start(scheduler, &Watches::of(scheduler).printer, check, || false)
 }

@@ -82,6 +82,7 @@ pub(crate) fn continue_in_place<Plat: Platform>(
     };
     processor.advance_tick();
     await_next(pinned, processor, Plat::now());
+    processor.check_when_due(pinned);
     me.set_status(Status::Running);
     machine.set_current(Some(me));
     machine.end_preemption(me);

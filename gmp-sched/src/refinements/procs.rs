@@ -10,7 +10,6 @@
 use core::{fmt, iter};
 
 use crate::base::error::OutOfResources;
-use crate::base::instant::Instant;
 use crate::entities::current::CurrentGoroutine;
 use crate::entities::free_stacks;
 use crate::entities::processor::Processor;
@@ -128,10 +127,7 @@ impl<Plat: Platform> WorldStopped<Plat> {
         scheduler.update_alone();
         shared.machines_wanted = procs;
         drop(shared);
-        let earliest = successor.timers.earliest();
-        if Plat::TIMER_INTERRUPTS && earliest != Instant::NEVER {
-            Plat::arm_timer(&self.pinned, successor, earliest);
-        }
+        successor.check_when_due(&self.pinned);
     }
 
     /// Returns the P that the caller holds after the change, and that takes over the timers of the Ps taken out of use.
