@@ -29,7 +29,9 @@ impl State {
 
     /// P1. A P that has none of these Gs becomes idle.
     pub(super) fn p1_idle(&mut self, step: &Step) -> Allowed {
-        let is_empty = self.local(step.on).next.is_none();
+        let local = self.local(step.on);
+        local.urgent_row = None;
+        let is_empty = local.next.is_none();
         is_empty.then_some(()).ok_or_else(|| format!("P1: P{} goes idle with a G in runnext", step.on))
     }
 
