@@ -29,3 +29,8 @@
         let _ = (thief, base, share);
         0
 // ANCHOR_END: grab
+
+// ANCHOR: trials
+/// Your tests: sequences of at most seven steps, so that each flaw of a ring (`rings.rs`) shows in one of them. This one finds none.
+pub const TRIALS: &[&[Step]] = &[&[Step::PushBack, Step::Pop]];
+// ANCHOR_END: trials

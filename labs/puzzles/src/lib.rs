@@ -1,5 +1,6 @@
 //! The puzzles of lab 0: programs with something to find out. In each, a few Gs are the cause of what one sees. An
-//! answer names them. It is checked by a run without them, in which the effect must be gone.
+//! answer names them. It is checked by a run without them, in which the effect must be gone. And wrong [rings] for lab 2: an
+//! answer is a test that finds what is wrong with them.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -8,7 +9,9 @@ extern crate alloc;
 pub mod answers;
 mod crowd;
 mod dinner;
+pub mod rings;
 mod statistics;
+pub mod trials;
 
 use core::time::Duration;
 

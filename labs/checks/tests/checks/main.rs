@@ -18,6 +18,7 @@ mod puzzles;
 mod run_queue;
 mod stealing;
 mod system_calls;
+mod trials;
 mod waking;
 
 use kernel_net::{PAGE_BYTES, ROOM_PAGES, Room};

@@ -1,9 +1,8 @@
 //! Lab 2: the local run queue is compared with a model, for all sequences of steps up to a length, the shortest first.
 
-use std::collections::VecDeque;
-
 use gmp_sched::platform::Points;
-use gmp_sched::run_queue::{RunQueue, Slice};
+use gmp_sched::run_queue::RunQueue;
+use lab_puzzles::rings::{Given, Model, Step, first_element};
 
 #[derive(Debug)]
 struct NoPoints;
@@ -11,29 +10,6 @@ struct NoPoints;
 impl Points for NoPoints {}
 
 type Queue<const CAPACITY: usize> = RunQueue<usize, NoPoints, CAPACITY>;
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Step {
-    PushNext,
-    PushBack,
-    /// Pushes three elements at once, or as many as fit.
-    PushBackAll,
-    Pop,
-    DrainHalf,
-    /// A thief takes the half, rounded up.
-    Steal,
-}
-
-/// What a step gives, of the queue or of the model.
-#[derive(Debug, Eq, PartialEq)]
-enum Given {
-    Kicked(Option<usize>),
-    IsFull(bool),
-    Appended(usize),
-    Popped(Option<(usize, Slice)>),
-    Drained(Option<Vec<usize>>),
-    Stolen(Vec<usize>),
-}
 
 /// The elements: references to the numbers from 0 on.
 static ELEMENTS: [usize; 64] = {
@@ -46,45 +22,8 @@ static ELEMENTS: [usize; 64] = {
     elements
 };
 
-/// The model of the queue: the element in `runnext`, and a FIFO.
-#[derive(Default)]
-struct Model {
-    next: Option<usize>,
-    ring: VecDeque<usize>,
-}
-
 fn half(length: u32) -> u32 {
     length.div_ceil(2)
-}
-
-impl Model {
-    fn push_back(&mut self, number: usize, capacity: usize) -> bool {
-        let fits = self.ring.len() < capacity;
-        if fits {
-            self.ring.push_back(number);
-        }
-        fits
-    }
-
-    /// Takes `step`, whose first element is `number`.
-    fn take(&mut self, step: Step, number: usize, capacity: usize) -> Given {
-        match step {
-            Step::PushNext => Given::Kicked(self.next.replace(number)),
-            Step::PushBack => Given::IsFull(!self.push_back(number, capacity)),
-            Step::PushBackAll => {
-                Given::Appended((number..number + 3).filter(|number| self.push_back(*number, capacity)).count())
-            }
-            Step::Pop => Given::Popped(match self.next.take() {
-                Some(next) => Some((next, Slice::Inherited)),
-                None => self.ring.pop_front().map(|first| (first, Slice::New)),
-            }),
-            Step::DrainHalf => {
-                let is_full = self.ring.len() == capacity;
-                Given::Drained(is_full.then(|| self.ring.drain(..capacity / 2).collect()))
-            }
-            Step::Steal => Given::Stolen(self.ring.drain(..half(self.ring.len() as u32) as usize).collect()),
-        }
-    }
 }
 
 fn take<const CAPACITY: usize>(queue: &Queue<CAPACITY>, step: Step, number: usize) -> Given {
@@ -106,11 +45,6 @@ fn take<const CAPACITY: usize>(queue: &Queue<CAPACITY>, step: Step, number: usiz
     }
 }
 
-/// The elements that the step at `index` of a sequence pushes begin with this one.
-fn first_element(index: usize) -> usize {
-    3 * index
-}
-
 /// The steps as the report of a failure shows them, with the elements that they push.
 fn shown(steps: &[Step]) -> String {
     let steps = steps.iter().enumerate().map(|(index, step)| {
@@ -127,20 +61,20 @@ fn shown(steps: &[Step]) -> String {
 /// Takes the steps on a new queue and on a new model. Panics if they differ. Stops before a step that pushes while the ring
 /// has `limit` elements.
 fn compare<const CAPACITY: usize>(steps: &[Step], limit: usize) {
-    let (queue, mut model) = (Queue::<CAPACITY>::new(), Model::default());
+    let (queue, mut model) = (Queue::<CAPACITY>::new(), Model::new(CAPACITY, None));
     for (index, step) in steps.iter().enumerate() {
         let first = first_element(index);
-        if *step == Step::PushBack && model.ring.len() == limit {
+        if *step == Step::PushBack && model.len() == limit {
             return;
         }
-        let (expected, given) = (model.take(*step, first, CAPACITY), take(&queue, *step, first));
+        let (expected, given) = (model.take(*step, first), take(&queue, *step, first));
         assert!(
             expected == given,
             "in a ring of {CAPACITY}: {}\nthe last step gives {given:?}\nit should be {expected:?}",
             shown(&steps[..=index])
         );
     }
-    let (length, expected) = (queue.len(), model.ring.len());
+    let (length, expected) = (queue.len(), model.len());
     assert!(
         length == expected,
         "in a ring of {CAPACITY}: {}\nthen {length} elements are in the ring\nit should be {expected}",
