@@ -12,7 +12,8 @@ use smoltcp::wire::IpCidr;
 use crate::abandoned::Users;
 use crate::connections::{Connection, Key, Owner, Protocol, Waits};
 use crate::error::NetError;
-use crate::state::{BACKLOG, CLOSING, HALF_OPEN, Listener, Place, State, std_duration};
+use crate::packet::std_duration;
+use crate::state::{BACKLOG, HALF_OPEN, Listener, Place, SILENCE, State};
 
 /// The ports that are chosen for connections, and for listeners without a fixed port.
 const FIRST_FREE_PORT: u16 = 49_152;
@@ -167,7 +168,7 @@ impl<Plat: Platform> State<Plat> {
         }
         let Some(connection) = self.connections.get(index) else { return };
         let was_used = connection.owner == Owner::Stream;
-        (connection.owner, connection.end) = (Owner::Closing, now + CLOSING);
+        (connection.owner, connection.end) = (Owner::Closing, now + SILENCE);
         let socket = connection.socket();
         if was_used && !socket.can_recv() && socket.state() != TcpState::SynSent {
             socket.close();

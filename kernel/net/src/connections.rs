@@ -13,6 +13,7 @@ use hashbrown::HashMap;
 use smoltcp::iface::{SocketHandle, SocketSet, SocketStorage};
 use smoltcp::socket::tcp::{RecvError, Socket, State};
 use smoltcp::socket::udp;
+use smoltcp::wire::TcpSeqNumber;
 
 use crate::abandoned::Users;
 use crate::buffers::{Buffers, MakeRoom};
@@ -97,6 +98,8 @@ pub(crate) struct Connection {
     pub(crate) end: Instant,
     /// Whether its last segment could not be sent because the MAC address of the neighbour is not known.
     pub(crate) is_unresolved: bool,
+    /// The first sequence number that it has never used.
+    pub(crate) next_sequence: Option<TcpSeqNumber>,
     /// After how much silence the peer is asked whether it is still there.
     pub(crate) keepalive: Option<Duration>,
     /// Whether the program has shut down the half for reading, and that for writing.
@@ -130,6 +133,7 @@ impl Connection {
             peer: None,
             end: Instant::NEVER,
             is_unresolved: false,
+            next_sequence: None,
             keepalive: None,
             is_shut: [false; 2],
             quick: QUICK,

@@ -23,7 +23,7 @@
 //! | `abandoned` | what a G leaves behind that ends without dropping its values |
 //! | `connections` | the table of connections; each has a set of sockets with one socket |
 //! | `buffers` | which pages of a connection's buffers have memory |
-//! | `packet` | one frame at a time, as a device of smoltcp |
+//! | `packet`, `sequence` | one frame at a time, as a device of smoltcp; the sequence numbers of segments without data |
 //! | `stream`, `listener`, `udp` | what programs use |
 //! | `address`, `error` | addresses and errors, for programs on the host, too |
 //!
@@ -59,6 +59,7 @@ mod loopback;
 mod packet;
 #[cfg(test)]
 mod peers;
+mod sequence;
 mod services;
 mod stack;
 mod state;

@@ -2,13 +2,16 @@
 
 use alloc::boxed::Box;
 use core::net::Ipv4Addr;
+use core::time::Duration;
 
+use smoltcp::iface::{Interface, PollResult, SocketSet};
 use smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
-use smoltcp::wire::{EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, TcpPacket, UdpPacket};
+use smoltcp::wire::{EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, TcpPacket, TcpSeqNumber, UdpPacket};
 
 use crate::connections::{Key, Protocol};
 use crate::link::{FRAME_BYTES, Link};
+use crate::sequence;
 
 /// Returns a time of the scheduler's clock as smoltcp counts it: rounded down, so that nothing happens too early.
 pub(crate) fn micros(now: gmp_sched::time::Instant) -> Instant {
@@ -24,11 +27,13 @@ pub(crate) struct Wire {
     pub(crate) was_full: bool,
     /// Whether a socket could not send because the MAC address of its neighbour is not known.
     pub(crate) is_unresolved: bool,
+    /// For the connection that sends: the first sequence number that it has never used.
+    pub(crate) next_sequence: Option<TcpSeqNumber>,
 }
 
 impl Wire {
     pub(crate) fn new(link: Box<dyn Link>) -> Self {
-        Self { link, room: Box::new([0; FRAME_BYTES]), was_full: false, is_unresolved: false }
+        Self { link, room: Box::new([0; FRAME_BYTES]), was_full: false, is_unresolved: false, next_sequence: None }
     }
 }
 
@@ -90,13 +95,38 @@ impl RxToken for Received<'_> {
 
 impl TxToken for Room<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, bytes: usize, fill: F) -> R {
-        let Wire { link, room, is_unresolved, .. } = self.0;
+        let Wire { link, room, is_unresolved, next_sequence, .. } = self.0;
         let frame = &mut room[..bytes];
         let result = fill(frame);
         *is_unresolved = EthernetFrame::new_unchecked(&*frame).ethertype() == EthernetProtocol::Arp;
+        sequence::number(frame, next_sequence);
         link.send(frame);
         result
     }
+}
+
+/// Lets the sockets of a set send what they have to send. Returns when they need attention again, which is now only if
+/// the link is full, or if a client of DHCP begins anew.
+pub(crate) fn send(
+    interface: &mut Interface,
+    wire: &mut Wire,
+    sockets: &mut SocketSet<'static>,
+    now: gmp_sched::time::Instant,
+) -> gmp_sched::time::Instant {
+    let at = micros(now);
+    wire.was_full = false;
+    let mut packet = Packet { wire, received: None };
+    while interface.poll_egress(at, &mut packet, sockets) != PollResult::None {}
+    let due = interface.poll_at(at, sockets).map_or(gmp_sched::time::Instant::NEVER, |due| {
+        gmp_sched::time::Instant::from_nanos(u64::try_from(due.total_micros()).unwrap_or(0) * 1_000)
+    });
+    // What waits for the link is served in the order in which it came.
+    due.max(now)
+}
+
+/// Returns a time-out as smoltcp takes it.
+pub(crate) fn std_duration(time: Duration) -> Option<smoltcp::time::Duration> {
+    Some(smoltcp::time::Duration::from_micros(time.as_micros() as u64))
 }
 
 /// For whom a frame is.

@@ -12,9 +12,8 @@ use smoltcp::wire::{EthernetFrame, IpProtocol, Ipv4Packet, TcpPacket, TcpSeqNumb
 use crate::abandoned::Users;
 use crate::error::NetError;
 use crate::fuzz::fill_segment;
-use crate::packet::{Class, classify};
+use crate::packet::{Class, classify, std_duration};
 use crate::stack::Usage;
-use crate::state::std_duration;
 use crate::tests::{ADDRESS, Bench, SERVER, arp_answer, datagram};
 
 const SYN: u8 = 1;
@@ -358,7 +357,7 @@ fn reset_ends_a_connection_in_every_state_but_only_with_the_right_number() {
                 bench.state.release(stream, bench.now);
             }
             bench.state.unlisten(listener, bench.now);
-            for _ in 0..40 {
+            for _ in 0..130 {
                 bench.now += Duration::from_secs(1);
                 bench.serve();
             }

@@ -11,8 +11,9 @@ use smoltcp::socket::{dhcpv4, dns};
 use smoltcp::wire::{DnsQueryType, IpAddress, IpCidr, Ipv4Cidr};
 
 use crate::error::NetError;
+use crate::packet::send;
 use crate::stack::Configuration;
-use crate::state::{State, send};
+use crate::state::State;
 
 /// How many names are looked up at the same time at most.
 const QUERIES: usize = 16;

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use gmp_sched::platform::{OutOfResources, Platform};
 use gmp_sched::time::Instant;
-use smoltcp::iface::{Config, Interface, PollResult, SocketSet};
+use smoltcp::iface::{Config, Interface};
 use smoltcp::socket::tcp::State as TcpState;
 use smoltcp::wire::{EthernetAddress, Ipv4Cidr};
 
@@ -17,7 +17,7 @@ use crate::buffers::MakeRoom;
 use crate::connections::{Connection, Connections, Owner, Waits};
 use crate::error::NetError;
 use crate::link::{FRAME_BYTES, Link};
-use crate::packet::{Class, Packet, Wire, classify, micros};
+use crate::packet::{Class, Packet, Wire, classify, micros, send, std_duration};
 use crate::services::Services;
 use crate::stack::{Configuration, Usage};
 
@@ -27,10 +27,10 @@ pub(crate) const BACKLOG: usize = 128;
 const NO_NEIGHBOUR: Duration = Duration::from_secs(3);
 /// How long a peer may take to confirm a connection.
 pub(crate) const HALF_OPEN: Duration = Duration::from_secs(10);
-/// How long a peer may leave data without an answer.
-const SILENCE: Duration = Duration::from_secs(120);
-/// How long a peer may be silent after the program has dropped its stream, or before it answers a `connect`.
-pub(crate) const CLOSING: Duration = Duration::from_secs(30);
+/// How long a peer may leave data without an answer, or the end of the data.
+pub(crate) const SILENCE: Duration = Duration::from_secs(120);
+/// How long a peer may keep its half of a connection open that the program has dropped, or not answer a `connect`.
+const CLOSING: Duration = Duration::from_secs(30);
 
 /// A listener.
 pub(crate) struct Listener {
@@ -67,29 +67,6 @@ pub(crate) struct State<Plat: Platform> {
     /// For `connect`, which waits for an address of this computer.
     pub(crate) configured: &'static Waits<Plat>,
     received: Box<[u8; FRAME_BYTES]>,
-}
-
-/// Lets the sockets of a set send what they have to send. Returns when they need attention again, which is now only if
-/// the link is full, or if a client of DHCP begins anew.
-pub(crate) fn send(
-    interface: &mut Interface,
-    wire: &mut Wire,
-    sockets: &mut SocketSet<'static>,
-    now: Instant,
-) -> Instant {
-    let at = micros(now);
-    wire.was_full = false;
-    let mut packet = Packet { wire, received: None };
-    while interface.poll_egress(at, &mut packet, sockets) != PollResult::None {}
-    let due = interface
-        .poll_at(at, sockets)
-        .map_or(Instant::NEVER, |due| Instant::from_nanos(u64::try_from(due.total_micros()).unwrap_or(0) * 1_000));
-    // What waits for the link is served in the order in which it came.
-    due.max(now)
-}
-
-pub(crate) fn std_duration(time: Duration) -> Option<smoltcp::time::Duration> {
-    Some(smoltcp::time::Duration::from_micros(time.as_micros() as u64))
 }
 
 impl<Plat: Platform> State<Plat> {
@@ -175,7 +152,7 @@ impl<Plat: Platform> State<Plat> {
         let sockets = match connection.and_then(|index| self.connections.get(index)) {
             Some(connection) => {
                 if connection.owner == Owner::Closing {
-                    connection.end = now + CLOSING;
+                    connection.end = now + SILENCE;
                 }
                 // The peer sends it again.
                 if let (Some(buffers), Class::Connection(_, segment)) = (&mut connection.buffers, class)
@@ -186,6 +163,7 @@ impl<Plat: Platform> State<Plat> {
                 if let Class::Connection(_, segment) = class {
                     connection.acknowledge(segment);
                 }
+                self.wire.next_sequence = connection.next_sequence;
                 &mut connection.sockets
             }
             None => &mut self.services.sockets,
@@ -195,6 +173,7 @@ impl<Plat: Platform> State<Plat> {
         match (connection, class) {
             (Some(index), Class::Connection(_, segment)) => {
                 if let Some(connection) = self.connections.get(index) {
+                    connection.next_sequence = self.wire.next_sequence.take();
                     connection.begin(segment);
                 }
                 self.settle(index, now);
@@ -218,13 +197,14 @@ impl<Plat: Platform> State<Plat> {
         let Some(connection) = self.connections.get(index) else { return };
         limit_silence(connection, now);
         let was_unresolved = connection.is_unresolved;
-        self.wire.is_unresolved = connection.is_unresolved;
+        (self.wire.is_unresolved, self.wire.next_sequence) = (connection.is_unresolved, connection.next_sequence);
         let due = send(&mut self.interface, &mut self.wire, &mut connection.sockets, now);
         // `poll_at` of a TCP socket names as due now only what `dispatch` then sends.
         // A UDP socket drops one datagram at a time if the computer has lost its address.
         let is_done = due > now || self.wire.was_full || connection.owner == Owner::Datagrams;
         debug_assert!(is_done, "a connection has something to send, and does not send it");
-        connection.is_unresolved = self.wire.is_unresolved;
+        (connection.is_unresolved, connection.next_sequence) =
+            (self.wire.is_unresolved, self.wire.next_sequence.take());
         let end = match connection.owner {
             Owner::Closing => connection.end,
             Owner::Datagrams if connection.is_unresolved => {
@@ -245,14 +225,12 @@ impl<Plat: Platform> State<Plat> {
         let owner = connection.owner;
         if owner == Owner::Abandoned {
             self.connections.forget_key(index);
-            self.wake(index, true, true);
-            return;
+            return self.wake(index, true, true);
         }
         if owner == Owner::Datagrams {
             let socket = connection.datagrams();
             let (can_read, can_write) = (socket.can_recv(), socket.can_send());
-            self.wake(index, can_read, can_write);
-            return;
+            return self.wake(index, can_read, can_write);
         }
         let socket = connection.socket();
         let (state, is_over) = (socket.state(), socket.remote_endpoint().is_none());
@@ -382,6 +360,9 @@ fn limit_silence(connection: &mut Connection, now: Instant) {
         return;
     }
     let keepalive = connection.keepalive;
+    if owner == Owner::Closing && connection.socket().state() == TcpState::FinWait2 {
+        connection.end = connection.end.min(now + CLOSING);
+    }
     let socket = connection.socket();
     let limit = match (owner, socket.state()) {
         // Nobody reads the data that arrives. smoltcp would count the silence before the end of the stream, too.

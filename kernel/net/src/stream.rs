@@ -14,8 +14,8 @@ use crate::abandoned::caller;
 use crate::address::{ToSocketAddr, lookup_name, with_each};
 use crate::connections::{Connection, Waits};
 use crate::error::NetError;
+use crate::packet::std_duration;
 use crate::stack::{Network, Stack};
-use crate::state::std_duration;
 
 /// Which half of a connection [`TcpStream::shutdown`] ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,0 +1,82 @@
+//! The sequence number of segments without data.
+//!
+//! When the time for an answer is over, smoltcp begins anew at the first byte that the peer has not confirmed. Until it
+//! has sent all bytes again, its segments without data, such as acknowledgements, have the sequence number of the byte that
+//! it sends next. If the peer has got more than that, it ignores such a segment as an old one, except that it answers
+//! (RFC 9293, 3.10.7.4), and so it does not learn what is acknowledged. If both sides send, both can wait in this way for
+//! ever, although every segment arrives. So a segment without data gets the first number that was never used.
+
+use smoltcp::wire::{EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, TcpPacket, TcpSeqNumber};
+
+/// Notes in `next` the first sequence number that a connection has never used, and lets a segment without data have it.
+/// `frame` is a frame that a socket sends.
+pub(crate) fn number(frame: &mut [u8], next: &mut Option<TcpSeqNumber>) {
+    let mut frame = EthernetFrame::new_unchecked(frame);
+    if frame.ethertype() != EthernetProtocol::Ipv4 {
+        return;
+    }
+    let mut packet = Ipv4Packet::new_unchecked(frame.payload_mut());
+    if packet.next_header() == IpProtocol::Tcp {
+        let ends = [packet.src_addr(), packet.dst_addr()].map(IpAddress::Ipv4);
+        number_segment(packet.payload_mut(), ends, next);
+    }
+}
+
+fn number_segment(segment: &mut [u8], [from, to]: [IpAddress; 2], next: &mut Option<TcpSeqNumber>) {
+    let mut segment = TcpPacket::new_unchecked(segment);
+    let end = segment.seq_number() + segment.segment_len();
+    match *next {
+        // A reset without an acknowledgement has the number that the peer expects.
+        Some(next) if end < next && segment.segment_len() == 0 && segment.ack() => {
+            segment.set_seq_number(next);
+            segment.fill_checksum(&from, &to);
+        }
+        Some(last) if end <= last => {}
+        _ if segment.rst() => {}
+        _ => *next = Some(end),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fuzz::fill_segment;
+    use crate::packet::{Class, classify};
+    use crate::tests::datagram;
+
+    const ACK: u8 = 16;
+    const RST: u8 = 4;
+    const FIN: u8 = 1;
+
+    /// Lets a socket send a segment. Returns the number that the peer gets.
+    fn send(next: &mut Option<TcpSeqNumber>, sequence: i32, flags: u8, bytes: usize) -> i32 {
+        let mut frame = datagram(0, 0, &alloc::vec![0; 12 + bytes]);
+        fill_segment(&mut frame, |segment| {
+            segment.set_header_len(20);
+            segment.set_seq_number(TcpSeqNumber(sequence));
+            segment.set_ack(flags & ACK != 0);
+            segment.set_rst(flags & RST != 0);
+            segment.set_fin(flags & FIN != 0);
+        });
+        number(&mut frame, next);
+        let Class::Connection(_, segment) = classify(&frame) else { panic!("no segment") };
+        segment.sequence.cast_signed()
+    }
+
+    #[test]
+    fn segment_without_data_gets_the_first_number_that_was_never_used() {
+        let mut next = None;
+        let mut sends = |sequence, flags, bytes| send(&mut next, sequence, flags, bytes);
+        assert_eq!(sends(i32::MAX - 99, ACK, 100), i32::MAX - 99);
+        assert_eq!(sends(i32::MIN, ACK, 100), i32::MIN);
+        // Sent again.
+        assert_eq!(sends(i32::MAX - 99, ACK, 100), i32::MAX - 99);
+        assert_eq!(sends(i32::MIN, ACK, 0), i32::MIN + 100);
+        assert_eq!(sends(i32::MIN + 100, ACK, 0), i32::MIN + 100);
+        assert_eq!(sends(i32::MIN, ACK | RST, 0), i32::MIN + 100);
+        // The peer has named this number.
+        assert_eq!(sends(i32::MIN, RST, 0), i32::MIN);
+        assert_eq!(sends(i32::MIN + 100, ACK | FIN, 0), i32::MIN + 100);
+        assert_eq!(sends(i32::MIN, ACK, 0), i32::MIN + 101);
+    }
+}
