@@ -135,3 +135,21 @@ fn connections_over_the_loopback_are_equal_in_every_run_and_cost_the_same_beside
     assert!(value("net_connect") > 0.0 && value("net_poll_wake") > 0.0);
     assert!(first == connections(folder.path()), "the second run differs");
 }
+
+/// TCP over simulated hosts, whose frames are delayed and lost. The digest is of all frames, and of the instants at which
+/// they arrive.
+#[test]
+fn simulated_network_is_equal_in_every_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |cpus, seed| {
+        let output = boot(folder.path(), &[cpus, "lossy", seed]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    for cpus in ["--smp=1", "--smp=2"] {
+        let first = run(cpus, "1");
+        assert!(first.contains("20 % lost: ") && first.contains("digest"), "{first}");
+        assert_eq!(first, run(cpus, "1"));
+        assert_ne!(first, run(cpus, "2"), "{cpus}: the seed changes nothing");
+    }
+}

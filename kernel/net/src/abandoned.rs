@@ -44,27 +44,51 @@ impl<Plat: Platform> State<Plat> {
     /// Ends what a G has left behind, which has ended without dropping its values.
     pub(crate) fn abandon(&mut self, goroutine: GoroutineId, now: Instant) {
         for index in self.connections.indices() {
-            let Some(connection) = self.connections.get(index) else { continue };
-            if connection.users != Users::One(goroutine) {
-                continue;
+            if self.connections.get(index).is_some_and(|connection| connection.users == Users::One(goroutine)) {
+                self.abandon_connection(index, now);
             }
-            match connection.owner {
-                Owner::Stream => connection.socket().abort(),
-                Owner::Datagrams => {
-                    connection.datagrams().close();
-                    self.udp_sockets -= 1;
-                }
-                Owner::HalfOpen(_) | Owner::Queued(_) | Owner::Closing | Owner::Abandoned => continue,
-            }
-            connection.owner = Owner::Abandoned;
-            self.abandoned += 1;
-            self.settle(index, now);
         }
         for index in 0..self.listeners.len() {
-            if self.listeners[index].users == Users::One(goroutine) && self.listeners[index].listener.is_some() {
-                self.unlisten(index, now);
-                self.listeners[index].is_abandoned = true;
+            if self.listeners[index].users == Users::One(goroutine) {
+                self.abandon_listener(index, now);
             }
+        }
+    }
+
+    /// Ends everything, because the link is broken for ever.
+    pub(crate) fn close(&mut self, now: Instant) {
+        (0..self.listeners.len()).for_each(|index| self.abandon_listener(index, now));
+        for index in self.connections.indices() {
+            self.abandon_connection(index, now);
+            // No peer will answer.
+            if self.connections.get(index).is_some_and(|connection| connection.owner == Owner::Closing) {
+                self.connections.remove(index);
+            }
+        }
+        self.wake_all();
+    }
+
+    /// Ends a connection or a UDP socket of a program whose value was not dropped.
+    fn abandon_connection(&mut self, index: usize, now: Instant) {
+        let Some(connection) = self.connections.get(index) else { return };
+        match connection.owner {
+            Owner::Stream => connection.socket().abort(),
+            Owner::Datagrams => {
+                connection.datagrams().close();
+                self.udp_sockets -= 1;
+            }
+            Owner::HalfOpen(_) | Owner::Queued(_) | Owner::Closing | Owner::Abandoned => return,
+        }
+        connection.owner = Owner::Abandoned;
+        self.abandoned += 1;
+        self.settle(index, now);
+    }
+
+    /// Ends a listener whose value was not dropped.
+    fn abandon_listener(&mut self, index: usize, now: Instant) {
+        if self.listeners[index].listener.is_some() {
+            self.unlisten(index, now);
+            self.listeners[index].is_abandoned = true;
         }
     }
 

@@ -15,17 +15,18 @@
 //! | module | what |
 //! |---|---|
 //! | `link`, `loopback` | what a device that passes frames offers; a link from a computer to itself |
-//! | `stack` | the lock, the G that serves the link, and its timer |
+//! | `stack`, `wake` | the lock, the G that serves the link, what wakes it, and its timer |
 //! | `state` | what the lock guards; which connection gets a frame; when a connection sends |
 //! | `services` | the clients of DHCP and DNS |
 //! | `deadlines` | which connection needs attention first |
 //! | `calls` | what programs do with the state: listeners, new connections, and the end of both |
-//! | `abandoned` | what a G leaves behind that ends without dropping its values |
+//! | `abandoned` | what a G leaves behind that ends without dropping its values, and the end of a whole stack |
 //! | `connections` | the table of connections; each has a set of sockets with one socket |
 //! | `buffers` | which pages of a connection's buffers have memory |
 //! | `packet`, `sequence` | one frame at a time, as a device of smoltcp; the sequence numbers of segments without data |
 //! | `stream`, `listener`, `udp` | what programs use |
 //! | `address`, `error` | addresses and errors, for programs on the host, too |
+//! | [`sim`] | a network of simulated hosts, for tests |
 //!
 //! # The cost of a frame does not depend on the number of connections
 //!
@@ -61,12 +62,14 @@ mod packet;
 mod peers;
 mod sequence;
 mod services;
+pub mod sim;
 mod stack;
 mod state;
 mod stream;
 #[cfg(test)]
 mod tests;
 mod udp;
+mod wake;
 
 pub use address::{ToSocketAddr, lookup_host, split_host, with_each};
 pub use buffers::{MakeRoom, PAGE_BYTES, ROOM_PAGES, Room};

@@ -1,5 +1,7 @@
 //! What a device that passes frames offers.
 
+use gmp_sched::time::Instant;
+
 /// The largest frame: an Ethernet header and 1,500 bytes.
 pub const FRAME_BYTES: usize = 1514;
 
@@ -38,4 +40,10 @@ pub trait Link: Send {
 
     /// Makes the device look at what was sent, and at the room that `receive` has made. The device may look earlier.
     fn flush(&mut self);
+
+    /// Returns when the link has to be asked again whether a frame has arrived, or whether there is room for one, if the
+    /// device does not announce it before.
+    fn due(&mut self) -> Instant {
+        Instant::NEVER
+    }
 }

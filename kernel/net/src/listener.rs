@@ -67,6 +67,7 @@ impl<Plat: Platform> TcpListener<Plat> {
             return Err(NetError::AddrNotAvailable);
         }
         stack.with(|state| {
+            state.check_link()?;
             let (index, port, waits) = state.listen(address.port())?;
             Ok(Self { stack, index, address: SocketAddr::new(address.ip(), port), waits })
         })

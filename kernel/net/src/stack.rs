@@ -8,7 +8,6 @@ use core::ops::Add;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use gmp_sched::cancel::Limit;
-use gmp_sched::device_signals::Signal;
 use gmp_sched::goroutine::GoroutineId;
 use gmp_sched::platform::{OutOfResources, Platform};
 use gmp_sched::sync::{LimitedCondvar as _, LimitedMutex as _, Mutex, MutexGuard};
@@ -18,6 +17,7 @@ use crate::buffers::MakeRoom;
 use crate::error::NetError;
 use crate::link::Link;
 use crate::state::State;
+use crate::wake::Wake;
 
 /// The number of frames, and of connections with something due, after which the G that serves the link lets other Gs use the stack.
 const BATCH: usize = 32;
@@ -77,11 +77,13 @@ pub trait Network: Platform {
 pub struct Stack<Plat: Platform> {
     state: Mutex<State<Plat>, Plat>,
     /// Wakes the G that serves the link.
-    wake: Signal<Plat>,
+    wake: Wake<Plat>,
     /// The Gs that have ended without dropping their values, and what they have left behind is still there.
     abandoned: Mutex<Vec<GoroutineId>, Plat>,
     /// Whether there are any.
     has_abandoned: AtomicBool,
+    /// Whether the link is broken for ever, so that nobody has to serve it.
+    is_closed: AtomicBool,
 }
 
 impl<Plat: Platform> fmt::Debug for Stack<Plat> {
@@ -101,9 +103,19 @@ impl<Plat: Platform> Stack<Plat> {
         make_room: MakeRoom,
         configuration: &Configuration,
     ) -> Result<Self, OutOfResources> {
+        Self::with_wake(link, make_room, configuration, Wake::by_device())
+    }
+
+    /// Like [`new`](Self::new), for a link that announces frames to the G that serves it in this way.
+    pub(crate) fn with_wake(
+        link: Box<dyn Link>,
+        make_room: MakeRoom,
+        configuration: &Configuration,
+        wake: Wake<Plat>,
+    ) -> Result<Self, OutOfResources> {
         let state = State::new(link, make_room, configuration, time::now::<Plat>())?;
-        let (abandoned, has_abandoned) = (Mutex::new(Vec::new()), AtomicBool::new(false));
-        Ok(Self { state: Mutex::new(state), wake: Signal::new(), abandoned, has_abandoned })
+        let [has_abandoned, is_closed] = [const { AtomicBool::new(false) }; 2];
+        Ok(Self { state: Mutex::new(state), wake, abandoned: Mutex::new(Vec::new()), has_abandoned, is_closed })
     }
 
     /// Wakes the G that serves the link. Called by the interrupt of the link. Callable from everywhere.
@@ -126,13 +138,15 @@ impl<Plat: Platform> Stack<Plat> {
         self.wake.raise();
     }
 
-    /// Serves the link, for ever. Called by one G.
+    /// Serves the link, for ever, or until the [network](crate::sim::Network) of a simulated host is dropped. Called by one
+    /// G.
     ///
     /// # Panics
     ///
     /// If the caller is not a G, or another G serves the link.
-    pub fn serve(&'static self) -> ! {
-        loop {
+    pub fn serve(&'static self) {
+        // Ordering: the lock of the state, or `wake`, orders this and `close`.
+        while !self.is_closed.load(Ordering::Relaxed) {
             self.end_abandoned();
             // ANCHOR: serve
             let mut state = self.state.lock();
@@ -147,6 +161,13 @@ impl<Plat: Platform> Stack<Plat> {
             }
             // ANCHOR_END: serve
         }
+    }
+
+    /// Ends all connections, listeners and UDP sockets of a link that is broken, and then the G that serves it.
+    pub(crate) fn close(&'static self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        self.state.lock().close(time::now::<Plat>());
+        self.wake.raise();
     }
 
     /// Ends what Gs have left behind that have ended.

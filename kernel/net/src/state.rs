@@ -306,16 +306,16 @@ impl<Plat: Platform> State<Plat> {
         } else if self.wire.link.has_unannounced() {
             self.asleep_until = Instant::from_nanos(0);
         } else if self.wire.link.can_send() {
-            self.asleep_until = self.first_due();
+            self.asleep_until = self.first_due().min(self.wire.link.due());
         } else {
-            // The interrupt of the link ends the sleep. What is due has to wait for that.
-            (self.is_stalled, self.asleep_until) = (true, Instant::NEVER);
+            // The link ends the sleep, by its interrupt or when it is due. What else is due has to wait for that.
+            (self.is_stalled, self.asleep_until) = (true, self.wire.link.due());
         }
         self.asleep_until
     }
 
     /// The link is broken, so no call will succeed.
-    fn wake_all(&self) {
+    pub(crate) fn wake_all(&self) {
         self.configured.readable.notify_all();
         for place in &self.listeners {
             place.waits.readable.notify_all();

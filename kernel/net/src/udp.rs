@@ -74,6 +74,7 @@ impl<Plat: Platform> UdpSocket<Plat> {
             return Err(NetError::AddrNotAvailable);
         }
         stack.with(|state| {
+            state.check_link()?;
             let (index, port) = state.bind_datagrams(address.port())?;
             state.note_user(index, caller::<Plat>());
             let waits = state.waits(index);

@@ -4,6 +4,8 @@
 //! the kernel starts. The first use of the network starts the G that serves the device. So a program that does not use
 //! the network has no such G, and the computer then answers nobody.
 
+pub mod sim;
+
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};

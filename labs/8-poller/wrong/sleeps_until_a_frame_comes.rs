@@ -10,6 +10,6 @@
             if has_more {
                 gmp_sched::yield_now::yield_now::<Plat>();
             } else {
-                self.wake.wait();
+                self.wake.wait_until(gmp_sched::time::Instant::NEVER);
             }
 // ANCHOR_END: serve

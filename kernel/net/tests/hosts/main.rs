@@ -1,32 +1,50 @@
-//! Computers that talk to each other, on threads.
+//! Simulated hosts that talk to each other: in the simulator, with a virtual clock, and on threads.
 
-mod cable;
 #[path = "../shared/guarded.rs"]
 mod guarded;
+mod network;
+mod threads;
 
+use core::net::Ipv4Addr;
 use core::time::Duration;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use gmp_sched::cancel::{ContextError, Limit};
-use gmp_sched::native::{self, Context, Native, go, now, scope, sleep};
+use gmp_sched::cancel::ContextError;
+use gmp_sched::sim::{self, Config, Context, Limit, Sim, go, now, scope, sleep};
+use kernel_net::sim::{Conditions, Network};
 use kernel_net::{NetError, PAGE_BYTES, ROOM_PAGES, Room, Shutdown, Usage};
 
-use crate::cable::{CLIENT, Faults, SERVER, Stack, pair};
+type Stack = kernel_net::Stack<Sim>;
+type TcpListener = kernel_net::TcpListener<Sim>;
+type TcpStream = kernel_net::TcpStream<Sim>;
 
-type TcpListener = kernel_net::TcpListener<Native>;
-type TcpStream = kernel_net::TcpStream<Native>;
+const NONE: Limit<'static> = Limit::NONE;
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
-const NONE: Limit<'static, Native> = Limit::NONE;
+/// Runs `test` with a network of two hosts, the server and the client, on a simulated machine.
+fn with_pair(
+    conditions: Conditions,
+    seed: u64,
+    test: impl FnOnce(&Network<Sim>, &'static Stack, &'static Stack) + Send + 'static,
+) -> sim::Report {
+    with_pair_on(Config { seed, ..Config::default() }, conditions, test)
+}
 
-/// Runs `test` with the two computers.
-fn with_pair(faults: Faults, seed: u64, test: impl FnOnce(&'static Stack, &'static Stack) + Send + 'static) {
-    // SAFETY: the threads of the test stay alive until the process ends.
-    let machine = unsafe { native::enter() };
-    machine.run(2, move || {
-        let [server, client] = pair(faults, seed, &Arc::default());
-        test(server, client);
+fn with_pair_on(
+    machine: Config,
+    conditions: Conditions,
+    test: impl FnOnce(&Network<Sim>, &'static Stack, &'static Stack) + Send + 'static,
+) -> sim::Report {
+    let report = sim::run(machine, move || {
+        let network = Network::new(machine.seed).with_rooms(guarded::make);
+        let [server, client] = [SERVER, CLIENT].map(|address| network.host(address).unwrap());
+        network.set_conditions(conditions);
+        test(&network, server, client);
+        drop(network);
+        assert_eq!([server, client].map(Stack::usage), [Usage::default(); 2]);
     });
+    report.unwrap_or_else(|failure| panic!("{failure}"))
 }
 
 fn connect(client: &'static Stack, port: u16) -> Result<TcpStream, NetError> {
@@ -47,7 +65,7 @@ fn echo(stream: &TcpStream) -> Result<usize, NetError> {
 
 /// Accepts connections for ever, each with a G that echoes.
 fn serve_echo(server: &'static Stack, port: u16) {
-    let listener = TcpListener::bind_on(server, ("0.0.0.0".parse::<std::net::Ipv4Addr>().unwrap(), port)).unwrap();
+    let listener = TcpListener::bind_on(server, (Ipv4Addr::UNSPECIFIED, port)).unwrap();
     go(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             go(move || echo(&stream)).detach();
@@ -65,13 +83,14 @@ fn wait_for_connections(stack: &'static Stack, count: usize) {
     }
 }
 
-fn echoes(faults: Faults, bytes: usize, seed: u64) {
-    with_pair(faults, seed, move |server, client| {
+fn echoes(conditions: Conditions, bytes: usize, seed: u64) {
+    with_pair(conditions, seed, move |_, server, client| {
         serve_echo(server, 7);
         let stream = connect(client, 7).unwrap();
         assert_eq!(stream.peer_addr(), (SERVER, 7).into());
         assert_eq!(stream.local_addr().ip(), CLIENT);
-        let sent: Vec<u8> = core::iter::repeat_with(|| fastrand::u8(..)).take(bytes).collect();
+        let mut random = fastrand::Rng::with_seed(seed);
+        let sent: Vec<u8> = core::iter::repeat_with(|| random.u8(..)).take(bytes).collect();
         scope(|scope| {
             let _ = scope.go(|| {
                 stream.write_all(&sent).unwrap();
@@ -95,25 +114,25 @@ fn echoes(faults: Faults, bytes: usize, seed: u64) {
 
 #[test]
 fn data_returns_unchanged() {
-    echoes(Faults::default(), 1 << 20, 1);
+    echoes(Conditions::default(), 1 << 20, 1);
 }
 
 #[test]
 fn data_returns_unchanged_over_a_cable_that_loses_repeats_and_reorders() {
-    echoes(Faults { lost: 20, repeated: 30, overtaken: 10 }, 100_000, 2);
+    echoes(Conditions { loss: 0.05, duplicate: 0.03, reorder: 0.1, ..Conditions::default() }, 100_000, 2);
 }
 
-/// One of 100, of 20 and of 5 frames is lost, also of those that confirm.
+/// Of the frames, also of those that confirm, 1 %, 5 % and 20 % are lost.
 #[test]
 fn data_returns_unchanged_whatever_share_of_the_frames_is_lost() {
-    for (lost, bytes) in [(100, 300_000), (20, 30_000), (5, 4_000)] {
-        echoes(Faults { lost, ..Faults::default() }, bytes, u64::from(lost));
+    for (seed, loss, bytes) in [(0, 0.01, 300_000), (1, 0.05, 100_000), (2, 0.2, 4_000)] {
+        echoes(Conditions { loss, ..Conditions::default() }, bytes, seed);
     }
 }
 
 #[test]
 fn nobody_listens() {
-    with_pair(Faults::default(), 3, |server, client| {
+    with_pair(Conditions::default(), 3, |_, server, client| {
         assert_eq!(connect(client, 9).map(drop), Err(NetError::ConnectionRefused));
         let listener = TcpListener::bind_on(server, "0.0.0.0:9").unwrap();
         assert_eq!(TcpListener::bind_on(server, "0.0.0.0:9").map(drop), Err(NetError::AddrInUse));
@@ -130,8 +149,8 @@ fn nobody_listens() {
 
 #[test]
 fn limits_end_waits_and_lose_no_data() {
-    with_pair(Faults::default(), 4, |server, client| {
-        let soon = || Limit::<Native>::after(Duration::from_millis(5));
+    with_pair(Conditions::default(), 4, |_, server, client| {
+        let soon = || Limit::after(Duration::from_millis(5));
         let late = NetError::Limit(ContextError::DeadlineExceeded);
         let listener = TcpListener::bind_on(server, "0.0.0.0:7").unwrap();
         assert_eq!(listener.accept_until(soon()).map(drop), Err(late));
@@ -160,9 +179,9 @@ fn limits_end_waits_and_lose_no_data() {
 
 #[test]
 fn connection_that_nobody_answers_ends_by_its_limit() {
-    with_pair(Faults::default(), 5, |_, client| {
+    with_pair(Conditions::default(), 5, |_, _, client| {
         let began = now();
-        let limit = Limit::<Native>::after(Duration::from_millis(20));
+        let limit = Limit::after(Duration::from_millis(20));
         let result = TcpStream::connect_on(client, "10.0.0.77:7", limit).map(drop);
         assert_eq!(result, Err(NetError::Limit(ContextError::DeadlineExceeded)));
         assert!(now() >= began + Duration::from_millis(20));
@@ -172,7 +191,7 @@ fn connection_that_nobody_answers_ends_by_its_limit() {
 
 #[test]
 fn peer_that_vanishes_leaves_nothing_behind() {
-    with_pair(Faults::default(), 6, |server, client| {
+    with_pair(Conditions::default(), 6, |_, server, client| {
         serve_echo(server, 7);
         for _ in 0..20 {
             let streams: Vec<_> = (0..20).map(|_| connect(client, 7).unwrap()).collect();
@@ -187,7 +206,7 @@ fn peer_that_vanishes_leaves_nothing_behind() {
 
 #[test]
 fn unread_data_resets_the_peer() {
-    with_pair(Faults::default(), 7, |server, client| {
+    with_pair(Conditions::default(), 7, |_, server, client| {
         let listener = TcpListener::bind_on(server, "0.0.0.0:0").unwrap();
         let near = connect(client, listener.local_addr().port()).unwrap();
         near.write_all(b"data").unwrap();
@@ -201,7 +220,7 @@ fn unread_data_resets_the_peer() {
 
 #[test]
 fn dropped_listener_resets_those_that_wait() {
-    with_pair(Faults::default(), 8, |server, client| {
+    with_pair(Conditions::default(), 8, |_, server, client| {
         let listener = TcpListener::bind_on(server, "0.0.0.0:7").unwrap();
         let streams: Vec<_> = (0..10).map(|_| connect(client, 7).unwrap()).collect();
         wait_for_connections(server, 10);
@@ -215,7 +234,8 @@ fn dropped_listener_resets_those_that_wait() {
 
 #[test]
 fn panicking_g_leaves_no_connection_behind() {
-    with_pair(Faults::default(), 9, |server, client| {
+    let machine = Config { seed: 9, bodies_unwind: true, ..Config::default() };
+    with_pair_on(machine, Conditions::default(), |_, server, client| {
         serve_echo(server, 7);
         let stream = connect(client, 7).unwrap();
         let panics = go(move || {
@@ -230,7 +250,7 @@ fn panicking_g_leaves_no_connection_behind() {
 
 #[test]
 fn shutdown_ends_a_read_of_another_g() {
-    with_pair(Faults::default(), 10, |server, client| {
+    with_pair(Conditions::default(), 10, |_, server, client| {
         serve_echo(server, 7);
         let stream = Arc::new(connect(client, 7).unwrap());
         let reader = stream.clone();
@@ -245,7 +265,7 @@ fn shutdown_ends_a_read_of_another_g() {
 
 #[test]
 fn listener_without_room_answers_when_it_has_room_again() {
-    with_pair(Faults::default(), 12, |server, client| {
+    with_pair(Conditions::default(), 12, |_, server, client| {
         let listener = TcpListener::bind_on(server, "0.0.0.0:7").unwrap();
         let streams: Vec<_> = (0..128).map(|_| connect(client, 7).unwrap()).collect();
         let waits = go(move || connect(client, 7).unwrap());
@@ -261,40 +281,8 @@ fn listener_without_room_answers_when_it_has_room_again() {
 }
 
 #[test]
-fn broken_device_ends_all_waits() {
-    // SAFETY: the threads of the test stay alive until the process ends.
-    let machine = unsafe { native::enter() };
-    machine.run(2, || {
-        let is_broken = Arc::default();
-        let [server, client] = pair(Faults::default(), 13, &is_broken);
-        let listener = Arc::new(TcpListener::bind_on(server, "0.0.0.0:7").unwrap());
-        let [(near, far), (silent, reading)] = [0, 1].map(|_| {
-            let near = connect(client, 7).unwrap();
-            (near, listener.accept().unwrap().0)
-        });
-        let accepting = listener.clone();
-        let waits = [
-            go(move || accepting.accept().map(|_| ())),
-            go(move || reading.read(&mut [0; 1]).map(|_| ())),
-            go(move || core::iter::repeat_with(|| near.write(&[0; 999])).find_map(Result::err).map_or(Ok(()), Err)),
-            go(move || TcpStream::connect_on(client, "10.0.0.77:7", NONE).map(drop)),
-        ];
-        sleep(Duration::from_millis(20));
-        is_broken.store(true, Ordering::Relaxed);
-        server.announce();
-        client.announce();
-        for wait in waits {
-            assert_eq!(wait.join().unwrap(), Err(NetError::Device));
-        }
-        assert_eq!(connect(client, 7).map(drop), Err(NetError::Device));
-        assert_eq!(listener.accept().map(drop), Err(NetError::Device));
-        drop((far, silent));
-    });
-}
-
-#[test]
 fn many_connections_at_once() {
-    with_pair(Faults::default(), 11, |server, client| {
+    with_pair(Conditions::default(), 11, |_, server, client| {
         serve_echo(server, 7);
         let clients: Vec<_> = (0..100u8)
             .map(|number| {

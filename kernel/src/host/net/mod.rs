@@ -2,6 +2,7 @@
 
 mod listener;
 mod readiness;
+pub mod sim;
 mod udp;
 
 use alloc::vec::Vec;

@@ -1,7 +1,6 @@
 //! The tests by which `cargo lab` checks what a student has written. Each of them tries small cases first, so that the
 //! case with which it fails is the smallest. No test depends on the time, on threads or on chance.
 
-mod cable;
 mod channels;
 mod connections;
 mod contest;

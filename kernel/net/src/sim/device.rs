@@ -1,0 +1,100 @@
+//! The network device of a simulated host.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use gmp_sched::platform::Platform;
+use gmp_sched::sync::Mutex;
+use gmp_sched::time::{self, Instant};
+
+use super::wires::{Wires, mac};
+use crate::link::{FRAME_BYTES, Link};
+
+/// How many frames a device can hold that it has not transmitted.
+const ROOM: usize = 16;
+
+/// What the devices of all hosts share.
+pub(super) struct Shared<Plat: Platform> {
+    pub(super) wires: Mutex<Wires<Plat>, Plat>,
+    /// Whether the network was dropped.
+    pub(super) is_closed: AtomicBool,
+}
+
+/// The device of a host, which uses it under the lock of its stack.
+pub(super) struct Device<Plat: Platform> {
+    shared: Arc<Shared<Plat>>,
+    /// The number of the host.
+    host: usize,
+    /// The frames that are sent when the stack calls `flush`.
+    sent: Vec<Vec<u8>>,
+    /// When the frames are transmitted that were sent.
+    transmitted: Vec<Instant>,
+}
+
+impl<Plat: Platform> Device<Plat> {
+    pub(super) fn new(shared: Arc<Shared<Plat>>, host: usize) -> Self {
+        Self { shared, host, sent: Vec::new(), transmitted: Vec::new() }
+    }
+}
+
+impl<Plat: Platform> Link for Device<Plat> {
+    fn mac(&self) -> [u8; 6] {
+        mac(self.host)
+    }
+
+    fn is_up(&self) -> bool {
+        true
+    }
+
+    fn is_broken(&self) -> bool {
+        // Ordering: the lock of the stack orders this and what `Network::drop` does with the stack.
+        self.shared.is_closed.load(Ordering::Relaxed)
+    }
+
+    fn receive(&mut self, frame: &mut [u8; FRAME_BYTES]) -> Option<usize> {
+        if !self.can_send() {
+            return None;
+        }
+        let received = self.shared.wires.lock().take(self.host, time::now::<Plat>())?;
+        frame[..received.len()].copy_from_slice(&received);
+        Some(received.len())
+    }
+
+    fn can_send(&mut self) -> bool {
+        if !self.transmitted.is_empty() {
+            let now = time::now::<Plat>();
+            self.transmitted.retain(|&end| end > now);
+        }
+        self.sent.len() + self.transmitted.len() < ROOM
+    }
+
+    fn send(&mut self, frame: &[u8]) {
+        let mut copy = Vec::new();
+        if self.can_send() && self.sent.try_reserve(1).is_ok() && copy.try_reserve_exact(frame.len()).is_ok() {
+            copy.extend_from_slice(frame);
+            self.sent.push(copy);
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.sent.is_empty() {
+            return;
+        }
+        let (mut wires, now) = (self.shared.wires.lock(), time::now::<Plat>());
+        for frame in self.sent.drain(..) {
+            let end = wires.send(self.host, &frame, now);
+            if end > now {
+                self.transmitted.push(end);
+            }
+        }
+    }
+
+    fn due(&mut self) -> Instant {
+        if self.can_send() {
+            self.shared.wires.lock().next(self.host)
+        } else {
+            self.transmitted.iter().copied().min().unwrap_or(Instant::NEVER)
+        }
+    }
+}

@@ -1,0 +1,192 @@
+#![doc = include_str!("../../../../docs/manual/simulated-networks.md")]
+
+mod conditions;
+mod device;
+#[expect(unsafe_code, reason = "promises that memory of the heap is memory")]
+mod room;
+mod wires;
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::IpAddr;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use gmp_sched::JoinHandle;
+use gmp_sched::platform::{OutOfResources, Platform};
+use gmp_sched::spawn::Builder;
+use gmp_sched::sync::Mutex;
+
+pub use self::conditions::Conditions;
+use self::device::{Device, Shared};
+use self::wires::Wires;
+use crate::buffers::MakeRoom;
+use crate::error::NetError;
+use crate::stack::{Configuration, Stack};
+use crate::wake::Wake;
+
+/// What has happened in a network. A frame for all hosts counts once for each of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[must_use]
+pub struct Totals {
+    /// The frames that were sent.
+    pub sent: u64,
+    /// Those that were lost, also because the network was divided.
+    pub lost: u64,
+    /// Those that arrive twice.
+    pub duplicated: u64,
+    /// Those that a later one to the same host has overtaken.
+    pub reordered: u64,
+    /// Those that a host has got.
+    pub delivered: u64,
+    /// A hash of all frames that a host has got, of which host that was, and of the instant at which they arrived. Two
+    /// runs with the same digest are the same for all that the hosts can see.
+    pub digest: u64,
+}
+
+/// A network of simulated hosts. Dropping it breaks the devices of the hosts: their connections, listeners and UDP
+/// sockets end, calls that wait return [`NetError::Device`], and so do later ones. The drop waits until the Gs that serve
+/// the hosts have ended. The tables of the hosts stay in memory, and their buffers, too: some KiB for each host, and what
+/// its connections have used.
+///
+/// The functions block the calling G for a short time only. Gs must call them, and drop the network.
+pub struct Network<Plat: Platform> {
+    shared: Arc<Shared<Plat>>,
+    seed: u64,
+    make_room: MakeRoom,
+    make_wake: fn() -> Wake<Plat>,
+    served: Mutex<Vec<Served<Plat>>, Plat>,
+}
+
+/// A host, and the G that serves it.
+type Served<Plat> = (&'static Stack<Plat>, JoinHandle<(), Plat>);
+
+impl<Plat: Platform> fmt::Debug for Network<Plat> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Network").field("seed", &self.seed).finish_non_exhaustive()
+    }
+}
+
+impl<Plat: Platform> Network<Plat> {
+    /// Makes a network without hosts. `seed` decides what happens to frames, and about the ports and sequence numbers of
+    /// the hosts.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let shared = Shared { wires: Mutex::new(Wires::new(seed)), is_closed: AtomicBool::new(false) };
+        let served = Mutex::new(Vec::new());
+        Self { shared: Arc::new(shared), seed, make_room: room::make_room, make_wake: Wake::by_gs, served }
+    }
+
+    /// Lets the hosts that are made from now on take the memory for their connections from `make_room`. The default is
+    /// the heap.
+    #[must_use]
+    pub fn with_rooms(mut self, make_room: MakeRoom) -> Self {
+        self.make_room = make_room;
+        self
+    }
+
+    /// Lets the hosts that are made from now on be woken as by interrupts of a device, by a
+    /// [`Signal`](gmp_sched::device_signals::Signal). This is for tests of the signal. The scheduler cannot know who raises
+    /// a signal, so outside of the simulator a deadlock is not reported.
+    #[must_use]
+    pub fn with_interrupts(mut self) -> Self {
+        self.make_wake = Wake::by_device;
+        self
+    }
+
+    /// Adds a host with this address, which a G serves from now on. Listeners and connections are made by
+    /// [`bind_on`](crate::TcpListener::bind_on) and [`connect_on`](crate::TcpStream::connect_on).
+    ///
+    /// # Errors
+    ///
+    /// [`NetError::AddrInUse`] if there is such a host, [`NetError::AddrNotAvailable`] if the address is none of IPv4, and
+    /// [`NetError::OutOfResources`] if there is no memory, or there are 65,536 hosts.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn host(&self, address: impl Into<IpAddr>) -> Result<&'static Stack<Plat>, NetError> {
+        let address = address.into();
+        let IpAddr::V4(own) = address else { return Err(NetError::AddrNotAvailable) };
+        let mut served = self.served.lock();
+        let mut wires = self.shared.wires.lock();
+        if wires.hosts.iter().any(|host| host.address == address) {
+            return Err(NetError::AddrInUse);
+        }
+        let number = u16::try_from(wires.hosts.len()).map_err(|_| OutOfResources)?;
+        let seed = self.seed.wrapping_add(u64::from(number) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        // All addresses are in the same network.
+        let configuration = Configuration { address: Some((own, 0)), seed, ..Configuration::default() };
+        let device = Box::new(Device::new(self.shared.clone(), number.into()));
+        let stack = Stack::with_wake(device, self.make_room, &configuration, (self.make_wake)())?;
+        let stack: &'static Stack<Plat> = Box::leak(Box::new(stack));
+        wires.add(address, stack);
+        drop(wires);
+        let server = Builder::<Plat>::new().name("host").try_go(move || stack.serve())?;
+        served.push((stack, server));
+        Ok(stack)
+    }
+
+    /// Sets what happens to the frames on all ways between hosts, from now on. Those that are under way arrive as they
+    /// would have.
+    ///
+    /// # Panics
+    ///
+    /// If a share is not between 0 and 1, or the rate is 0.
+    #[track_caller]
+    pub fn set_conditions(&self, conditions: Conditions) {
+        conditions.check();
+        self.shared.wires.lock().set_conditions(conditions);
+    }
+
+    /// Sets what happens to the frames from one host to another, and not to those in the other direction.
+    ///
+    /// # Panics
+    ///
+    /// If a share is not between 0 and 1, the rate is 0, or a stack is no host of this network.
+    #[track_caller]
+    pub fn set_way(&self, from: &'static Stack<Plat>, to: &'static Stack<Plat>, conditions: Conditions) {
+        conditions.check();
+        let mut wires = self.shared.wires.lock();
+        let (from, to) = (wires.number(from), wires.number(to));
+        wires.set_way(from, to, conditions);
+    }
+
+    /// Divides the network: these hosts reach each other, and no others, and the others do not reach them. Frames that
+    /// are sent from one part to another are lost. Those that are under way still arrive. Further calls divide the network
+    /// further.
+    ///
+    /// # Panics
+    ///
+    /// If a stack is no host of this network.
+    #[track_caller]
+    pub fn partition(&self, hosts: &[&'static Stack<Plat>]) {
+        let mut wires = self.shared.wires.lock();
+        let numbers: Vec<_> = hosts.iter().map(|host| wires.number(host)).collect();
+        wires.divide(&numbers);
+    }
+
+    /// Makes the network whole again.
+    pub fn heal(&self) {
+        self.shared.wires.lock().heal();
+    }
+
+    /// Returns what has happened so far.
+    pub fn totals(&self) -> Totals {
+        self.shared.wires.lock().totals
+    }
+}
+
+impl<Plat: Platform> Drop for Network<Plat> {
+    fn drop(&mut self) {
+        self.shared.is_closed.store(true, Ordering::Relaxed);
+        for (stack, server) in core::mem::take(self.served.get_mut()) {
+            stack.close();
+            // It does not panic.
+            let _ = server.join();
+        }
+        self.shared.wires.lock().clear();
+    }
+}

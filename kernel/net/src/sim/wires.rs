@@ -1,0 +1,212 @@
+//! The wires of a simulated network: which frames are under way, and what happens to them.
+
+use alloc::collections::{BTreeMap, BinaryHeap};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::hash::{BuildHasher as _, Hasher as _};
+use core::net::IpAddr;
+use core::ptr;
+
+use foldhash::fast::FixedState;
+use gmp_sched::platform::Platform;
+use gmp_sched::time::Instant;
+
+use super::Totals;
+use super::conditions::Conditions;
+use crate::stack::Stack;
+
+/// A frame that is under way to a host. The first one is that which arrives first. Of those that arrive at the same
+/// time it is the one that was sent first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct UnderWay {
+    arrives: Instant,
+    number: u64,
+    frame: Vec<u8>,
+}
+
+pub(super) struct Host<Plat: Platform> {
+    pub(super) address: IpAddr,
+    pub(super) stack: &'static Stack<Plat>,
+    /// Frames pass only between hosts of the same part of the network.
+    part: usize,
+    under_way: BinaryHeap<Reverse<UnderWay>>,
+    /// The largest number of a frame that the host has got.
+    latest: u64,
+}
+
+/// One direction between two hosts.
+struct Way {
+    conditions: Option<Conditions>,
+    /// Decides about the frames. Each way has its own, so that what happens on one way does not depend on the others.
+    random: fastrand::Rng,
+    /// The sender transmits until then.
+    busy_until: Instant,
+}
+
+/// All hosts and what is between them.
+pub(super) struct Wires<Plat: Platform> {
+    pub(super) hosts: Vec<Host<Plat>>,
+    /// The ways by the numbers of the sender and the receiver.
+    ways: BTreeMap<(usize, usize), Way>,
+    /// The conditions of all ways that have none of their own.
+    conditions: Conditions,
+    seed: u64,
+    /// The number of parts into which the network has been divided since it was whole.
+    parts: usize,
+    /// How many frames have been under way.
+    count: u64,
+    pub(super) totals: Totals,
+}
+
+/// The MAC address of the host with this number.
+pub(super) fn mac(number: usize) -> [u8; 6] {
+    let [.., high, low] = number.to_be_bytes();
+    [2, 0, 0, 0, high, low]
+}
+
+impl<Plat: Platform> Wires<Plat> {
+    pub(super) fn new(seed: u64) -> Self {
+        let (hosts, ways, totals) = (Vec::new(), BTreeMap::new(), Totals::default());
+        Self { hosts, ways, conditions: Conditions::default(), seed, parts: 0, count: 0, totals }
+    }
+
+    /// Adds a host.
+    pub(super) fn add(&mut self, address: IpAddr, stack: &'static Stack<Plat>) {
+        self.hosts.push(Host { address, stack, part: 0, under_way: BinaryHeap::new(), latest: 0 });
+    }
+
+    /// Returns the number of a host.
+    ///
+    /// # Panics
+    /// If the host is none of this network.
+    #[track_caller]
+    pub(super) fn number(&self, stack: &'static Stack<Plat>) -> usize {
+        self.hosts.iter().position(|host| ptr::eq(host.stack, stack)).expect("the stack is no host of this network")
+    }
+
+    fn way(&mut self, from: usize, to: usize) -> &mut Way {
+        let seed = FixedState::with_seed(self.seed).hash_one((from, to));
+        let make =
+            || Way { conditions: None, random: fastrand::Rng::with_seed(seed), busy_until: Instant::from_nanos(0) };
+        self.ways.entry((from, to)).or_insert_with(make)
+    }
+
+    /// Sets the conditions of all ways.
+    pub(super) fn set_conditions(&mut self, conditions: Conditions) {
+        self.conditions = conditions;
+        self.ways.values_mut().for_each(|way| way.conditions = None);
+    }
+
+    /// Sets the conditions of one way.
+    pub(super) fn set_way(&mut self, from: usize, to: usize, conditions: Conditions) {
+        self.way(from, to).conditions = Some(conditions);
+    }
+
+    /// Makes a part of the network of these hosts.
+    pub(super) fn divide(&mut self, hosts: &[usize]) {
+        self.parts += 1;
+        for &number in hosts {
+            self.hosts[number].part = self.parts;
+        }
+    }
+
+    /// Makes the network whole again.
+    pub(super) fn heal(&mut self) {
+        self.parts = 0;
+        self.hosts.iter_mut().for_each(|host| host.part = 0);
+    }
+
+    /// Sends a frame of the host `from`. Returns when it is transmitted.
+    pub(super) fn send(&mut self, from: usize, frame: &[u8], now: Instant) -> Instant {
+        let is_for_all = frame[0] & 1 != 0;
+        let mut end = now;
+        for to in (0..self.hosts.len()).filter(|&to| to != from) {
+            if is_for_all || frame.starts_with(&mac(to)) {
+                end = end.max(self.pass(from, to, frame, now));
+            }
+        }
+        end
+    }
+
+    /// Sends a frame from one host to another. Returns when it is transmitted.
+    fn pass(&mut self, from: usize, to: usize, frame: &[u8], now: Instant) -> Instant {
+        let (of_all, is_whole) = (self.conditions, self.hosts[from].part == self.hosts[to].part);
+        let way = self.way(from, to);
+        let conditions = way.conditions.unwrap_or(of_all);
+        // The same number of random numbers for each frame, so that each of the conditions can be changed alone.
+        let [lost, duplicate, reorder] = core::array::from_fn(|_| way.random.f64());
+        let jitters = [way.random.f64(), way.random.f64()].map(|share| conditions.jitter.mul_f64(share));
+        let transmitted = way.busy_until.max(now) + conditions.transmission(frame.len());
+        way.busy_until = transmitted;
+        self.totals.sent += 1;
+        if !is_whole || lost < conditions.loss {
+            self.totals.lost += 1;
+            return transmitted;
+        }
+        let held_back = if reorder < conditions.reorder {
+            conditions.delay.saturating_add(Conditions::HELD_BACK)
+        } else {
+            Default::default()
+        };
+        let copies = 1 + usize::from(duplicate < conditions.duplicate);
+        self.totals.duplicated += copies as u64 - 1;
+        for jitter in jitters.into_iter().take(copies) {
+            self.put(to, frame, transmitted + conditions.delay + held_back + jitter);
+        }
+        transmitted
+    }
+
+    /// Puts a frame under way. Its host sleeps no longer than until the first frame arrives that it knows of, so it has
+    /// to know if this one arrives earlier.
+    fn put(&mut self, to: usize, frame: &[u8], arrives: Instant) {
+        self.count += 1;
+        let host = &mut self.hosts[to];
+        let mut copy = Vec::new();
+        // As with any Ethernet, a frame for which there is no memory is lost.
+        if copy.try_reserve_exact(frame.len()).is_err() || host.under_way.try_reserve(1).is_err() {
+            self.totals.lost += 1;
+            return;
+        }
+        copy.extend_from_slice(frame);
+        let is_first = host.under_way.peek().is_none_or(|Reverse(first)| arrives < first.arrives);
+        host.under_way.push(Reverse(UnderWay { arrives, number: self.count, frame: copy }));
+        if is_first {
+            host.stack.announce();
+        }
+    }
+
+    /// Returns when the next frame for a host arrives.
+    pub(super) fn next(&self, host: usize) -> Instant {
+        self.hosts[host].under_way.peek().map_or(Instant::NEVER, |Reverse(first)| first.arrives)
+    }
+
+    /// Takes the next frame for a host that has arrived.
+    pub(super) fn take(&mut self, host: usize, now: Instant) -> Option<Vec<u8>> {
+        if self.next(host) > now {
+            return None;
+        }
+        let Host { under_way, latest, .. } = &mut self.hosts[host];
+        let Reverse(UnderWay { arrives, number, frame }) = under_way.pop()?;
+        self.totals.reordered += u64::from(number < *latest);
+        *latest = number.max(*latest);
+        self.totals.note(arrives, host, &frame);
+        Some(frame)
+    }
+
+    /// Forgets the frames that are under way.
+    pub(super) fn clear(&mut self) {
+        self.hosts.iter_mut().for_each(|host| host.under_way = BinaryHeap::new());
+    }
+}
+
+impl Totals {
+    /// Counts a frame that a host has got.
+    fn note(&mut self, arrives: Instant, host: usize, frame: &[u8]) {
+        self.delivered += 1;
+        let mut hash = FixedState::with_seed(self.digest).build_hasher();
+        hash.write_u64(arrives.as_nanos());
+        hash.write_usize(host);
+        hash.write(frame);
+        self.digest = hash.finish();
+    }
+}
