@@ -5,6 +5,7 @@ pub mod console;
 #[expect(unsafe_code, reason = "writes to the port that ends QEMU")]
 pub(crate) mod debug_exit;
 pub mod disk;
+mod disk_access;
 mod disk_cursor;
 mod disk_error;
 pub mod net;

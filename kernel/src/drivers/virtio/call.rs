@@ -12,19 +12,11 @@ use kernel_virtio::block::{Buffers, Failure, Refused, Request};
 use super::device::BlockDevice;
 use super::request_queue::{RequestQueue, Slot};
 use super::sectors::Locked;
+use crate::drivers::disk_access::Mode;
 use crate::drivers::disk_error::{DiskError, RequestError};
 use crate::sched::blocking::{self, Blocked};
 use crate::sched::kthread::{self, KernelThread};
 use crate::sched::platform::{Builder, Kernel, Limit};
-
-/// How a G waits for the answer of the device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mode {
-    /// The G waits in a system call. Its M blocks, too, and the P is handed off.
-    Blocking,
-    /// Only the G parks.
-    Asynchronous,
-}
 
 /// A slot and the buffers that a G has taken. Dropping this value returns them. If a request of the slot is in flight,
 /// the G that drops the value first waits for the answer.
