@@ -110,8 +110,10 @@ impl Tree {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.current_dir(&self.root).env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("RUSTFLAGS");
         if let Some(folder) = program.ask(&mut cargo) {
-            // A student edits one file and checks again, so only what the edit concerns is compiled.
-            cargo.env("CARGO_INCREMENTAL", "1").arg("--target-dir").arg(self.target.join(folder));
+            // A student edits one file and checks again, so only what the edit concerns is compiled. A crate is in many parts
+            // for that, which a variable for builds without edits may have changed. Nobody sees a backtrace of a check.
+            cargo.env("CARGO_INCREMENTAL", "1").env_remove("CARGO_PROFILE_DEV_CODEGEN_UNITS");
+            cargo.args(["--config", "profile.dev.debug=false"]).arg("--target-dir").arg(self.target.join(folder));
         }
         cargo.args(["--quiet", "--message-format=json"]);
         cargo.stdin(Stdio::null()).stderr(Stdio::piped());
