@@ -4,12 +4,26 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use boot::build::{Options, Profile, build};
+use boot::program::Program;
 use sha2::{Digest as _, Sha256};
+
+/// The ELF file of the tests in the kernel. It is built once. With the path of the crate, each `boot` would ask cargo whether
+/// it is up to date.
+static GUEST: LazyLock<PathBuf> = LazyLock::new(|| {
+    let guest = Program::find(concat!(env!("CARGO_MANIFEST_DIR"), "/guest").as_ref(), None).expect("a crate");
+    build(&guest, Options { profile: Profile::Debug, ..Options::default() }).expect("it compiles")
+});
+
+fn guest() -> &'static str {
+    GUEST.to_str().expect("a path in UTF-8")
+}
 
 /// Returns the command that runs `boot` with these arguments.
 fn command(arguments: &[&str]) -> Command {
@@ -24,8 +38,7 @@ fn boot(arguments: &[&str]) -> Output {
 }
 
 fn run(cpus: u32, test: &str) -> String {
-    let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
-    let output = boot(&["--debug", "--smp", &cpus.to_string(), guest, test]);
+    let output = boot(&["--smp", &cpus.to_string(), guest(), test]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     text
@@ -45,13 +58,12 @@ fn preemption_stays_within_its_reserve_on_two_cpus() {
 /// build checks this.
 #[test]
 fn locks_of_the_scheduler_are_refused_where_they_are_forbidden() {
-    let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
     for (test, context, status) in [
         ("in_a_handler", "in the handler of an interrupt or exception", 101),
         ("in_an_nmi", "in the handler of a non-maskable interrupt", 101),
         ("under_an_interrupt_mutex", "with an `InterruptMutex` held since qemu-tests/guest/src/contexts.rs:", 2),
     ] {
-        let output = boot(&["--debug", "--smp=1", guest, &format!("contexts::scheduler_locks::{test}")]);
+        let output = boot(&["--smp=1", guest(), &format!("contexts::scheduler_locks::{test}")]);
         let report = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(report.contains(&format!("a lock of the scheduler is taken {context}")), "{test}: {report}");
         assert_eq!(output.status.code(), Some(status), "{test}: {report}");
@@ -60,14 +72,12 @@ fn locks_of_the_scheduler_are_refused_where_they_are_forbidden() {
 
 /// Each operation is called with each of its allocations failing. See `guest/src/without_memory.rs`.
 fn check_without_memory(cpus: &str) {
-    let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
     let disk = tempfile::NamedTempFile::new().expect("a file");
     disk.as_file().set_len(1 << 20).expect("room for a disk");
     let disk = disk.path().to_str().expect("a path in UTF-8");
-    let options =
-        ["--debug", "--icount", "--smp", cpus, "--disk", disk, "--disk-rw", "--kernel-option", "panic=isolate"];
+    let options = ["--icount", "--smp", cpus, "--disk", disk, "--disk-rw", "--kernel-option", "panic=isolate"];
     let mut command = command(&options);
-    command.args([guest, "without_memory::each_allocation_fails_once"]);
+    command.args([guest(), "without_memory::each_allocation_fails_once"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("boot runs");
     // Each mode reads one line, and each read that fails leaves its line to the next.
@@ -87,8 +97,7 @@ fn check_without_memory(cpus: &str) {
 /// Returns how the machine ends in which this allocation of this operation fails: `None` if there is no such operation,
 /// and otherwise whether there is such an allocation.
 fn end_without_memory(operation: usize, allocation: usize) -> Option<bool> {
-    let guest = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
-    let mut command = command(&["--debug", "--smp", "1", guest, "without_memory::one_allocation_fails"]);
+    let mut command = command(&["--smp", "1", guest(), "without_memory::one_allocation_fails"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("boot runs");
     let input = format!("{operation} {allocation}\n");
