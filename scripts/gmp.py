@@ -1,5 +1,5 @@
 """gdb commands that show the scheduler of a machine. `source scripts/gmp.py` loads them. `cargo run -- --gdb` prints a gdb
-command that does so.
+command that does so. With a program on the host, the script only keeps gdb from stopping at each preemption.
 
     gmp goroutines        all Gs that are alive: their status, what they wait for, which G spawned them, and the line of the
                           program at which they are
@@ -26,6 +26,9 @@ DEAD = 6
 PROCESSOR_STATUS = {0: "idle", 1: "running", 2: "syscall", 3: "stopped", 4: "stopped in syscall", 5: "dead"}
 
 MOST_FRAMES = 64
+
+# The signal by which threads of the host preempt Gs (`native::set_preemption`).
+gdb.execute("handle SIGURG nostop noprint", to_string=True)
 
 
 def memory(address, length):

@@ -23,6 +23,11 @@ pub const STDERR: &str = "stderr";
 /// The value of the option [`STDERR`] if standard error is a terminal.
 pub const STDERR_TERMINAL: &str = "terminal";
 
+/// The key of the option that says whether Gs are preempted in programs on the host.
+pub const PREEMPTION: &str = "preemption";
+/// The value of the option [`PREEMPTION`] if Gs are not preempted.
+pub const PREEMPTION_OFF: &str = "off";
+
 /// The key of the option whose value is the seed of all random numbers.
 pub const SEED: &str = "seed";
 
@@ -85,6 +90,7 @@ pub const OPTIONS: &[KernelOption] = &[
     KernelOption { key: CONSOLE, value: Value::Word(&[CONSOLE_VIRTIO, "serial", "polled"]) },
     KernelOption { key: STDERR, value: Value::Word(&[STDERR_TERMINAL, "file"]) },
     KernelOption { key: "panic", value: Value::Word(&["end", "isolate"]) },
+    KernelOption { key: PREEMPTION, value: Value::Word(&["on", PREEMPTION_OFF]) },
     KernelOption { key: SEED, value: Value::Number(0..=u64::MAX) },
     KernelOption { key: "trace", value: Value::Word(&["memory", "profile"]) },
     KernelOption { key: "top", value: Value::Word(&["memory"]) },

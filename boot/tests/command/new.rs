@@ -146,6 +146,8 @@ fn kernel_option_without_effect_on_the_host_is_said_and_an_unknown_one_is_refuse
     for (options, said, ends_with) in [
         ("log=debug procs=2", "note: the kernel option log=debug has no effect on the host, only on the machine\n", 0),
         ("procs=2 panic=isolate program.size=large", "", 0),
+        ("preemption=off", "", 0),
+        ("preemption=no", "kernel option preemption=no: expected one of on, off\n", 64),
         ("procs=2,panic=isolate,program.sizes=1,2", "", 0),
         (
             "procs=2,panci=isolate",
@@ -161,6 +163,17 @@ fn kernel_option_without_effect_on_the_host_is_said_and_an_unknown_one_is_refuse
         let printed = text(&host.stderr);
         assert!(printed.starts_with(said) && printed.is_empty() == said.is_empty(), "{options}: {printed}");
         assert_eq!(status(&host), Some(ends_with), "{options}: {printed}");
+    }
+}
+
+#[test]
+fn kernel_option_turns_preemption_off_on_the_host() {
+    let own = ALIKE_CRATE.path().join("alike");
+    for (options, expected) in [("procs=1", "preempted\n"), ("procs=1 preemption=off", "not preempted\n")] {
+        let mut host = cargo(&["run", "--quiet", "--", "loop"], &own);
+        host.env("GMP_KERNEL_OPTIONS", options);
+        let host = run(host);
+        assert_eq!(text(&host.stdout), expected, "{options}: {}", text(&host.stderr));
     }
 }
 

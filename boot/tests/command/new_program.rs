@@ -51,6 +51,7 @@ fn main(arguments: &[&str]) -> Result<i32, String> {
             println!("before");
             select! {}
         }
+        ["loop"] => loops(),
         ["devices"] => devices(),
         ["readers"] => readers(),
         ["limits"] => limits(),
@@ -58,6 +59,16 @@ fn main(arguments: &[&str]) -> Result<i32, String> {
         other => println!("what is {other:?}?"),
     }
     Ok(0)
+}
+
+/// Computes without a call of the scheduler, and tells whether another G has run meanwhile.
+fn loops() {
+    static HAS_RUN: AtomicBool = AtomicBool::new(false);
+    let other = go(|| HAS_RUN.store(true, Ordering::Relaxed));
+    let end = now() + Duration::from_millis(200);
+    while now() < end {}
+    println!("{}", if HAS_RUN.load(Ordering::Relaxed) { "preempted" } else { "not preempted" });
+    other.join().expect("it does not panic");
 }
 
 /// Uses the library from one G and from several Gs.

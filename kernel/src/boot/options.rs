@@ -5,7 +5,7 @@ use core::fmt::Display;
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
-use boot_protocol::kernel_option::{self, DNS, GATEWAY, IP, STDERR, STDERR_TERMINAL};
+use boot_protocol::kernel_option::{self, DNS, GATEWAY, IP, PREEMPTION, STDERR, STDERR_TERMINAL};
 use boot_protocol::memory_disk::DiskFault;
 use boot_protocol::observed_memory::Purpose;
 use gmp_sched::schedtrace::Schedtrace;
@@ -33,10 +33,15 @@ const DISK_ACCESS: Duration = Duration::from_micros(80);
 
 /// Checks all options against the table [`kernel_option::OPTIONS`], which the host's command `boot` also uses. If an
 /// option is unknown or its value is invalid, prints a message and ends the program with exit status [`WRONG_USE`].
+/// Prints a note for an option that has an effect only on the host.
 pub(super) fn check() {
     for word in args::kernel_options() {
-        if let Err(mistake) = kernel_option::check(word) {
-            refuse(&word, &mistake);
+        match kernel_option::check(word) {
+            Err(mistake) => refuse(&word, &mistake),
+            Ok(Some(option)) if option.key == PREEMPTION => {
+                crate::eprintln!("note: the kernel option {word} has no effect on the machine, only on the host");
+            }
+            Ok(_) => {}
         }
     }
 }

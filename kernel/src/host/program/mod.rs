@@ -13,7 +13,8 @@
 //! | with `panic=isolate`, a stack overflow ends only the G | a stack overflow always ends the process |
 //! | with `panic=isolate`, the stack of a G that panics is not unwound: what the G holds stays held | the stack is unwound, after an exception not |
 //! | a holder of an `InterruptMutex` must not wait, allocate, spawn or take a `PreemptMutex` | it must not wait |
-//! | a G displaces another one at once when its sleep is over | within 10 ms |
+//! | a G displaces another one at once when its sleep is over | within about 0.1 ms |
+//! | loops are preempted | the same, unless `GMP_KERNEL_OPTIONS="preemption=off"` |
 
 #[path = "../../program/args.rs"]
 pub mod args;

@@ -10,7 +10,7 @@ use std::env;
 use std::sync::Once;
 
 use boot_protocol::command_line::{SEPARATOR, quote, with_blanks};
-use boot_protocol::kernel_option::{self, STDERR};
+use boot_protocol::kernel_option::{self, PREEMPTION, PREEMPTION_OFF, STDERR};
 use gmp_sched::native::{self, PROCS_LIMIT, Threads};
 use gmp_sched::policy::Policy;
 use gmp_sched::schedtrace::Schedtrace;
@@ -22,7 +22,7 @@ use crate::host::{console, cpus, disk, panic};
 /// The environment variable that contains the kernel options, with blanks or commas between them.
 const OPTIONS: &str = "GMP_KERNEL_OPTIONS";
 /// The keys of the kernel options that have an effect on the host.
-const EFFECTIVE: [&str; 6] = ["blocking_limit", "panic", "procs", "scheddetail", "schedtrace", STDERR];
+const EFFECTIVE: [&str; 7] = ["blocking_limit", "panic", PREEMPTION, "procs", "scheddetail", "schedtrace", STDERR];
 /// Exit status for wrong arguments, kernel options or disks. The command `boot` uses the same status.
 pub(crate) const WRONG_USE: u8 = 64;
 /// Exit status if standard output cannot be written. The command `boot` uses the same status. A closed pipe ends the
@@ -113,7 +113,7 @@ fn options() -> String {
 
 /// Checks the kernel options. If one of them is not an option of the kernel or has a wrong value, prints a message and
 /// ends the process with the status [`WRONG_USE`]. Prints a note for each option that has an effect only on the
-/// machine. Sets the limit of blocking calls, and turns preemption on. Only the first call in a process has an effect,
+/// machine. Sets the limit of blocking calls, and turns preemption on or leaves it off. Only the first call in a process has an effect,
 /// because all tests of a process have the same options.
 fn check_options() {
     static CHECK: Once = Once::new();
@@ -132,7 +132,9 @@ fn check_options() {
         if let Some(limit) = args::option("blocking_limit").and_then(|limit| limit.parse().ok()) {
             native::set_blocking_limit(limit);
         }
-        native::set_preemption(true);
+        if args::option(PREEMPTION) != Some(PREEMPTION_OFF) {
+            native::set_preemption(true);
+        }
     });
 }
 
