@@ -34,7 +34,7 @@ const IS_CHILD: &str = "GMP_SIM_CHILD";
 
 /// Seeds beyond [`SEEDS`] with which a program once failed. They are run in addition, unless the environment asks for
 /// certain seeds.
-const KNOWN: [Known; 7] = [
+const KNOWN: [Known; 8] = [
     // An M that had just stopped spinning was assigned a P for other work. Submitters had relied on the M to find
     // their work, but the M did not search for that work.
     Known { seed: 39235, program: "writers_exclude_others_and_no_waiter_is_lost" },
@@ -50,6 +50,8 @@ const KNOWN: [Known; 7] = [
     // An M on whose search submitters had relied was assigned a P with one G in its queue. The M did not wake another M
     // for that G. But the M first ran a G whose timer was due, so the G in the queue waited while Ps were idle.
     Known { seed: 137_879, program: "coroutines_yield_all_values_in_order" },
+    // While a thief had stolen and not reported it, another one stole two Gs of the rest. The specification counted one.
+    Known { seed: 1_011_371, program: "trees_of_gs_with_all_operations" },
     // A P was idle between two urgent Gs. The specification counted this time as if urgent Gs had run all the time.
     Known { seed: 1_003_492, program: "preempted_gs_mix_with_locked_gs_calls_timers_and_stops_of_the_world" },
 ];

@@ -161,7 +161,7 @@ impl State {
         let places = self.runnable.get(&g).copied().unwrap_or_default();
         let of_ring = self.in_ring(victim);
         let overtakers = replace(&mut self.local(victim).overtakers, 0);
-        self.local(victim).overtakers = overtakers + 1;
+        self.local(victim).overtakers = overtakers + count;
         let is_next = places.next_of == Some(victim);
         let most = if is_next { 1 } else { (of_ring.len() + overtakers).div_ceil(2) };
         if !is_next && places.rings & 1 << victim == 0 || count > most {
