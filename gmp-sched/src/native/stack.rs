@@ -70,6 +70,11 @@ fn mapped_size(size: usize) -> Option<usize> {
 
 /// The number of stacks of the default size that are mapped at once. If threads mapped each stack separately, they
 /// would often wait for each other, because the system changes only one mapping of a process at a time.
+///
+/// The first page of each stack is not populated in advance. These pages are not neighbours, so `MADV_POPULATE_WRITE`
+/// needs a call, or a part of a call (`process_madvise`), for each of them. On Linux 6.18, a page then takes 1.88 us of
+/// CPU time with a call each, and 1.60 us with 32 in a call, but 1.41 us if the first touch faults (medians of five
+/// times 3,200 pages).
 const MAPPED_AT_ONCE: usize = 32;
 
 /// Memory for stacks of the default size, each with its guard page, that no G has yet. This memory takes only addresses
