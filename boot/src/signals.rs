@@ -10,11 +10,10 @@
 
 use core::mem::{self, MaybeUninit};
 use core::ptr;
-use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{io, thread};
 
-use boot_protocol::input::{INTERRUPT_KEY, Kind};
+use boot_protocol::input::{INTERRUPT_GRACE, INTERRUPT_KEY, Kind};
 use rustix::process::Signal;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
@@ -65,9 +64,6 @@ fn handle(signal: i32) {
     }
 }
 
-/// How long the program may take to end after the first SIGINT.
-const GRACE: Duration = Duration::from_secs(2);
-
 /// The input of the program that wants to know of the first SIGINT.
 static PROGRAM: Mutex<Option<Input>> = Mutex::new(None);
 
@@ -87,7 +83,7 @@ fn has_interrupted_program() -> bool {
     let is_sent = input.try_send((Kind::Keys, vec![INTERRUPT_KEY])).is_ok();
     if is_sent {
         thread::spawn(|| {
-            thread::sleep(GRACE);
+            thread::sleep(INTERRUPT_GRACE);
             // If the program has ended, this process only writes what was recorded.
             if process::is_any_running() {
                 handle(SIGINT);

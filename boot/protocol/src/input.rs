@@ -10,6 +10,8 @@
 //!
 //! [`input_memory`]: crate::input_memory
 
+use core::time::Duration;
+
 use crate::console::{ESCAPE, INVERTED};
 
 /// The key (`EOT`, Ctrl-D) that ends the input.
@@ -22,6 +24,9 @@ pub const INSPECT_KEY: u8 = 0x14;
 /// The key (`ETX`, Ctrl-C) that asks the program to end. `boot` sends it only if the program is
 /// [`INTERRUPTIBLE`](crate::console::INTERRUPTIBLE), when a signal asks `boot` to end.
 pub const INTERRUPT_KEY: u8 = 0x03;
+
+/// How long the program may take to end after the first Ctrl-C.
+pub const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 
 /// Follows an [`ESCAPE`] to say that the rest of the input cannot be read. It is not an inverted byte that [`encode`]
 /// escapes.

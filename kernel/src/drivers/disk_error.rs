@@ -5,6 +5,7 @@ use core::fmt;
 use embedded_io::ErrorKind;
 use gmp_sched::cancel::ContextError;
 use gmp_sched::platform::OutOfResources;
+pub use kernel_virtio::block::RequestError;
 
 use crate::mm::OutOfMemory;
 
@@ -82,41 +83,6 @@ impl From<RequestError> for DiskError {
         Self::Request(error)
     }
 }
-
-/// Why a request to the device of a disk failed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RequestError {
-    /// The device reports an input/output error.
-    Failed,
-    /// The device does not know the request.
-    Unsupported,
-    /// The device says that it has completed the request, but the status, or a part of the data, is missing.
-    Short,
-    /// The device was reset twice without having answered. After the first reset the driver submitted the request
-    /// again.
-    Silent,
-    /// The device has violated the protocol, for example by completing a request that was not submitted. The driver
-    /// does not use the device any more.
-    Broken,
-    /// The device was silent, so the driver reset it. But the device did not confirm the reset, or its properties had
-    /// changed. It may have been unplugged. The driver does not use the device any more.
-    Gone,
-}
-
-impl fmt::Display for RequestError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Failed => "the device reports an input/output error",
-            Self::Unsupported => "the device does not know the request",
-            Self::Short => "the device has not answered the whole request",
-            Self::Silent => "the device does not answer",
-            Self::Broken => "the device does not keep to the protocol and is not used any more",
-            Self::Gone => "the device cannot be set up again after a reset and is not used any more",
-        })
-    }
-}
-
-impl core::error::Error for RequestError {}
 
 /// Why a device could not be set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

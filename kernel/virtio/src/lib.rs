@@ -44,7 +44,7 @@
 //! lost, the answer to its request is an error:
 //!
 //! - A device that completes a request which is not in flight is *broken*. All requests to a disk that are in flight,
-//!   in all queues, are answered with [`Failure::Broken`]. Their buffers are never used again, because the device may
+//!   in all queues, are answered with [`RequestError::Broken`]. Their buffers are never used again, because the device may
 //!   still access them. The queues of a network then receive and send nothing.
 //! - A disk that does not answer a request in time can be [reset](block::Device::reset). The age of each request
 //!   counts, because a device may lose one request and answer others.
@@ -61,7 +61,7 @@
 //! [`Queue::complete`]: block::Queue::complete
 //! [`Queue::put_buffers`]: block::Queue::put_buffers
 //! [`Buffers`]: block::Buffers
-//! [`Failure::Broken`]: block::Failure::Broken
+//! [`RequestError::Broken`]: block::RequestError::Broken
 
 #![cfg_attr(not(test), no_std)]
 #![cfg_attr(test, expect(redundant_imports, reason = "other builds need these imports"))]

@@ -7,13 +7,13 @@ use gmp_sched::cancel::ContextError;
 use gmp_sched::sync::Permit;
 use gmp_sched::time::Instant;
 use kernel_virtio::AnswerSlot as _;
-use kernel_virtio::block::{Buffers, Failure, Refused, Request};
+use kernel_virtio::block::{Buffers, Refused, Request, RequestError};
 
 use super::device::BlockDevice;
 use super::request_queue::{RequestQueue, Slot};
 use super::sectors::Locked;
 use crate::drivers::disk_access::Mode;
-use crate::drivers::disk_error::{DiskError, RequestError};
+use crate::drivers::disk_error::DiskError;
 use crate::sched::blocking::{self, Blocked};
 use crate::sched::kthread::{self, KernelThread};
 use crate::sched::platform::{Builder, Kernel, Limit};
@@ -40,8 +40,8 @@ impl Held {
 
     /// Submits a request. When the answer arrives in the slot, the interrupt handler wakes `thread`, or raises the
     /// slot's signal if there is no thread.
-    fn submit(&mut self, request: Request, thread: Option<&'static KernelThread>) -> Result<(), Failure> {
-        let buffers = self.buffers.take().ok_or(Failure::Broken)?;
+    fn submit(&mut self, request: Request, thread: Option<&'static KernelThread>) -> Result<(), RequestError> {
+        let buffers = self.buffers.take().ok_or(RequestError::Broken)?;
         if let Err(Refused { buffers, reason }) = self.queue.submit(request, buffers, thread) {
             self.buffers = Some(buffers);
             return Err(reason);
@@ -53,7 +53,7 @@ impl Held {
     /// Waits for the answer by calling `wait` repeatedly, and resets the device if it is [silent](BlockDevice::check).
     /// A call of `wait` returns when the slot is woken or the given time has come; it may also return earlier. Returns
     /// `None` if the limit is over before the answer has arrived.
-    fn wait(&mut self, limit: &Limit<'_>, wait: impl Fn(Instant)) -> Option<Result<(), Failure>> {
+    fn wait(&mut self, limit: &Limit<'_>, wait: impl Fn(Instant)) -> Option<Result<(), RequestError>> {
         let (device, queue) = (self.device, self.queue);
         let mut check = kthread::now() + device.time_limit;
         let mut answered_before = None;
@@ -69,7 +69,7 @@ impl Held {
     }
 
     /// Submits a request, and parks the calling G until the answer has arrived or the limit is over.
-    fn run_parked(&mut self, request: Request, limit: &Limit<'_>) -> Option<Result<(), Failure>> {
+    fn run_parked(&mut self, request: Request, limit: &Limit<'_>) -> Option<Result<(), RequestError>> {
         if let Err(failure) = self.submit(request, None) {
             return Some(Err(failure));
         }
@@ -80,7 +80,12 @@ impl Held {
     }
 
     /// Submits a request, and blocks the thread of the calling G until the answer has arrived or the limit is over.
-    fn run_blocked(&mut self, request: Request, limit: &Limit<'_>, blocked: &Blocked) -> Option<Result<(), Failure>> {
+    fn run_blocked(
+        &mut self,
+        request: Request,
+        limit: &Limit<'_>,
+        blocked: &Blocked,
+    ) -> Option<Result<(), RequestError>> {
         if let Err(failure) = self.submit(request, Some(blocked.thread())) {
             return Some(Err(failure));
         }
@@ -136,7 +141,7 @@ impl<'l> Call<'l> {
     ) -> Result<Self, DiskError> {
         let count = device.properties().buffers_for(bytes);
         let (queue, permits) = device.admit(count as u32, limit)?;
-        let buffers = queue.take(count).map_err(RequestError::from)?;
+        let buffers = queue.take(count)?;
         let (slot, buffers) = (buffers.slot(), Some(buffers));
         let held = Held { device, queue, slot, in_flight: false, buffers, _permits: permits, _locked: locked };
         Ok(Self { held, mode, limit })
@@ -171,7 +176,7 @@ impl<'l> Call<'l> {
             }
         };
         match answer {
-            Some(result) => result.map_err(RequestError::from)?,
+            Some(result) => result?,
             None => {
                 let error = limit.err().unwrap_or(ContextError::DeadlineExceeded);
                 let Self { held, .. } = self;
@@ -184,18 +189,5 @@ impl<'l> Call<'l> {
             }
         }
         Ok(self)
-    }
-}
-
-impl From<Failure> for RequestError {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Failed => Self::Failed,
-            Failure::Unsupported => Self::Unsupported,
-            Failure::Short => Self::Short,
-            Failure::Silent => Self::Silent,
-            Failure::Broken => Self::Broken,
-            Failure::Gone => Self::Gone,
-        }
     }
 }

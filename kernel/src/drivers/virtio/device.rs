@@ -11,7 +11,7 @@ use gmp_sched::cancel::ContextError;
 use gmp_sched::sync::Permit;
 use gmp_sched::time::Instant;
 use kernel_virtio::block::software::Connection;
-use kernel_virtio::block::{Completion, Device, Failure, MAX_QUEUES, Properties, Queue};
+use kernel_virtio::block::{Completion, Device, MAX_QUEUES, Properties, Queue, RequestError};
 use kernel_virtio::{Doorbell as _, Transport};
 
 use super::dma_pool::DmaPool;
@@ -23,7 +23,7 @@ use crate::arch::x86_64::{apic, interrupts};
 use crate::cpu::cpus;
 use crate::cpu::percpu::{self, CpuId};
 use crate::cpu::sync::InterruptMutex;
-use crate::drivers::disk_error::{RequestError, SetupError};
+use crate::drivers::disk_error::SetupError;
 use crate::drivers::pci::Function;
 use crate::mm::frame;
 use crate::sched::platform::{Kernel, Limit};
@@ -246,9 +246,9 @@ impl BlockDevice {
     }
 
     /// Ends the use of the device. All Gs that wait for an answer in any of its queues get the error `reason`.
-    fn fail(&'static self, reason: Failure) {
+    fn fail(&'static self, reason: RequestError) {
         if self.queues.iter().map(|queue| queue.fail(reason)).sum::<usize>() != 0 {
-            log::error!("a block device has failed: {}", RequestError::from(reason));
+            log::error!("a block device has failed: {}", reason);
         }
     }
 
@@ -282,7 +282,7 @@ impl BlockDevice {
 
     /// Resets the device and submits the requests in flight again. A request that has already been submitted twice ends
     /// with an error instead. Meanwhile no CPU can use a queue.
-    fn reset(&'static self, reset: &mut Reset, now: Instant) -> Result<(), Failure> {
+    fn reset(&'static self, reset: &mut Reset, now: Instant) -> Result<(), RequestError> {
         let mut locked: heapless::Vec<_, MAX_QUEUES> = self.queues.iter().map(|queue| queue.state.lock()).collect();
         let mut queues: heapless::Vec<_, MAX_QUEUES> = locked.iter_mut().map(|state| &mut state.queue).collect();
         reset(now.as_nanos(), &mut queues, &mut |number, completion| {

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use gmp_sched::device_signals::Signal;
 use gmp_sched::time::Instant;
-use kernel_virtio::block::{Buffers, Completion, Failure, Queue, Refused, Request};
+use kernel_virtio::block::{Buffers, Completion, Queue, Refused, Request, RequestError};
 use kernel_virtio::{AnswerSlot, Doorbell as _, Mail};
 
 use super::transport::Doorbell;
@@ -25,7 +25,7 @@ pub(super) struct Slot {
 }
 
 /// The outcome of a request, with the request's buffers. The buffers are `None` if the device may still access them.
-pub(super) type Answer = (Option<Buffers>, Result<(), Failure>);
+pub(super) type Answer = (Option<Buffers>, Result<(), RequestError>);
 
 impl Slot {
     fn new() -> Self {
@@ -124,7 +124,7 @@ impl RequestQueue {
     /// # Errors
     /// If the device is broken. There may then be fewer free buffers than permits, because buffers that were in flight
     /// are never used again.
-    pub(super) fn take(&self, count: usize) -> Result<Buffers, Failure> {
+    pub(super) fn take(&self, count: usize) -> Result<Buffers, RequestError> {
         let state = &mut *self.state.lock();
         if let Some(reason) = state.queue.broken() {
             return Err(reason);
@@ -162,7 +162,7 @@ impl RequestQueue {
     ///
     /// # Errors
     /// If the device is broken. The caller must then [`fail`](Self::fail) all queues of the device.
-    pub(super) fn serve(&'static self) -> Result<(), Failure> {
+    pub(super) fn serve(&'static self) -> Result<(), RequestError> {
         let mut state = self.state.lock();
         while let Some(completion) = state.queue.complete() {
             state.served[percpu::current().index()] += 1;
@@ -174,7 +174,7 @@ impl RequestQueue {
 
     /// Ends the use of the queue. All Gs that wait for an answer get the error `reason`. Returns the number of these
     /// Gs. Callable from interrupt handlers.
-    pub(super) fn fail(&'static self, reason: Failure) -> usize {
+    pub(super) fn fail(&'static self, reason: RequestError) -> usize {
         let mut state = self.state.lock();
         state.queue.fail(reason);
         core::iter::from_fn(|| state.queue.take_failed()).map(|failed| self.deliver(failed)).count()

@@ -1,8 +1,8 @@
 //! Ctrl-C: the first one is for the program, and the second one ends the process.
 
-use core::time::Duration;
 use std::{io, process, thread};
 
+use boot_protocol::input::INTERRUPT_GRACE;
 use gmp_sched::device_signals::Signal;
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
@@ -10,9 +10,6 @@ use signal_hook::low_level::emulate_default_handler;
 
 use crate::host::note::report;
 use crate::host::platform::Kernel;
-
-/// How long the program may take to end.
-const GRACE: Duration = Duration::from_secs(2);
 
 static INTERRUPT: Signal<Kernel> = Signal::new();
 
@@ -33,7 +30,7 @@ fn listen() -> io::Result<()> {
         signals.next();
         INTERRUPT.raise();
         thread::spawn(|| {
-            thread::sleep(GRACE);
+            thread::sleep(INTERRUPT_GRACE);
             end();
         });
         signals.next();

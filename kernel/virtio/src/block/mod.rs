@@ -39,7 +39,7 @@ use crate::ring::{MAX_ENTRIES, room};
 use crate::{Dma, OpenError, PAGE_SIZE, Transport, negotiate, reset, start};
 
 pub use self::buffers::{BUFFER_BYTES, BUFFER_PAGES, Buffers, MAX_REQUEST_BUFFERS, MAX_REQUEST_BYTES};
-pub use self::protocol::{Failure, Properties, Request, SECTOR_SIZE};
+pub use self::protocol::{Properties, Request, RequestError, SECTOR_SIZE};
 pub use self::queue::{Completion, Queue, Refused};
 
 /// The largest number of buffers, and thus of requests in flight, in all queues together.
@@ -148,7 +148,7 @@ impl<T: Transport> Device<T> {
     /// is lost only if both writes were in flight at the same time. The device promises no order for such writes.
     ///
     /// The device is broken afterwards if it does not confirm the reset, if its features or properties have changed, or
-    /// if it refuses a queue ([`Failure::Gone`]). If the device is broken, the caller must call [`Queue::take_failed`]
+    /// if it refuses a queue ([`RequestError::Gone`]). If the device is broken, the caller must call [`Queue::take_failed`]
     /// for each queue until it returns `None`.
     ///
     /// # Panics
@@ -171,11 +171,11 @@ impl<T: Transport> Device<T> {
         }
     }
 
-    fn set_up_again(&mut self, queues: &mut [&mut Queue]) -> Result<(), Failure> {
+    fn set_up_again(&mut self, queues: &mut [&mut Queue]) -> Result<(), RequestError> {
         // `agree` resets the device. Until the device has confirmed the reset, it may access the buffers of the
         // requests in flight. So each queue keeps these requests until then.
         if agree(&mut self.transport) != Ok((self.features, self.properties)) {
-            return Err(Failure::Gone);
+            return Err(RequestError::Gone);
         }
         queues.iter_mut().try_for_each(|queue| queue.renew(&mut self.transport))
     }

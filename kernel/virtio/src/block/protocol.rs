@@ -1,5 +1,7 @@
 //! The block protocol: features, configuration, headers and statuses (virtio 1.2, 5.2).
 
+use core::fmt;
+
 use super::buffers::{BUFFER_BYTES, MAX_REQUEST_BUFFERS};
 use crate::{INDIRECT, Transport};
 
@@ -209,34 +211,50 @@ const RANGE_BYTES: usize = 16;
 /// The value of the status byte before the device has written it. The protocol defines no status with this value.
 pub(super) const NO_STATUS: u8 = 0xff;
 
-/// Why a request failed.
+/// Why a request to the device of a disk failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Failure {
+pub enum RequestError {
     /// The device reports an input/output error.
     Failed,
-    /// The device does not support the request.
+    /// The device does not know the request.
     Unsupported,
     /// The device says that it has completed the request, but the status, or a part of the data, is missing.
     Short,
-    /// The device did not answer. The driver reset it and submitted the request again, and the device still did not
-    /// answer.
+    /// The device was reset twice without having answered. After the first reset the driver submitted the request
+    /// again.
     Silent,
-    /// The device has violated the protocol. The driver does not use the device any more.
+    /// The device has violated the protocol, for example by completing a request that was not submitted. The driver
+    /// does not use the device any more.
     Broken,
-    /// The device does not confirm a reset, or its features or properties have changed after the reset, or it refuses a
-    /// queue. It may have been unplugged. The driver does not use the device any more.
+    /// The device was silent, so the driver reset it. But the device did not confirm the reset, or its properties had
+    /// changed. It may have been unplugged. The driver does not use the device any more.
     Gone,
 }
 
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Failed => "the device reports an input/output error",
+            Self::Unsupported => "the device does not know the request",
+            Self::Short => "the device has not answered the whole request",
+            Self::Silent => "the device does not answer",
+            Self::Broken => "the device does not keep to the protocol and is not used any more",
+            Self::Gone => "the device cannot be set up again after a reset and is not used any more",
+        })
+    }
+}
+
+impl core::error::Error for RequestError {}
+
 /// Returns the result of a request that the device has completed. `written` is the number of bytes that the device says
 /// it has written, and `status` is the status byte.
-pub(super) fn result(request: Request, written: u32, status: u8) -> Result<(), Failure> {
+pub(super) fn result(request: Request, written: u32, status: u8) -> Result<(), RequestError> {
     let (_, data) = request.data_bytes();
     match status {
         0 if written as usize > data => Ok(()),
-        0 | NO_STATUS => Err(Failure::Short),
-        2 => Err(Failure::Unsupported),
-        _ => Err(Failure::Failed),
+        0 | NO_STATUS => Err(RequestError::Short),
+        2 => Err(RequestError::Unsupported),
+        _ => Err(RequestError::Failed),
     }
 }
 
@@ -293,10 +311,10 @@ mod tests {
     fn answer_without_status_or_all_data_is_short() {
         let read = Request::Read { sector: 0, bytes: 512 };
         assert_eq!(result(read, 513, 0), Ok(()));
-        assert_eq!(result(read, 512, 0), Err(Failure::Short));
-        assert_eq!(result(read, 513, NO_STATUS), Err(Failure::Short));
-        assert_eq!(result(read, 513, 1), Err(Failure::Failed));
-        assert_eq!(result(read, 1, 2), Err(Failure::Unsupported));
+        assert_eq!(result(read, 512, 0), Err(RequestError::Short));
+        assert_eq!(result(read, 513, NO_STATUS), Err(RequestError::Short));
+        assert_eq!(result(read, 513, 1), Err(RequestError::Failed));
+        assert_eq!(result(read, 1, 2), Err(RequestError::Unsupported));
         assert_eq!(result(Request::Flush, 1, 0), Ok(()));
     }
 }

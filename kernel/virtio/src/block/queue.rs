@@ -7,7 +7,7 @@ use core::fmt;
 use core::mem;
 
 use super::buffers::Buffers;
-use super::protocol::{self, Failure, Properties, Request};
+use super::protocol::{self, Properties, Request, RequestError};
 use super::{DeviceId, MAX_BUFFERS};
 use crate::memory::{Memory, Span};
 use crate::ring::{MAX_ENTRIES, Payload, Pieces, Ring, room};
@@ -29,7 +29,7 @@ pub struct Refused {
     pub buffers: Buffers,
     /// Why the request was not submitted. `Unsupported` is also the reason if the request is too long, does not consist
     /// of whole blocks within the device, or does not fit into the buffers.
-    pub reason: Failure,
+    pub reason: RequestError,
 }
 
 /// A request that has ended.
@@ -41,7 +41,7 @@ pub struct Completion {
     /// buffers.
     pub buffers: Option<Buffers>,
     /// Whether the device has done what was requested.
-    pub result: Result<(), Failure>,
+    pub result: Result<(), RequestError>,
 }
 
 /// A request in flight.
@@ -65,7 +65,7 @@ unsafe impl Payload for InFlight {
 }
 
 impl InFlight {
-    fn ended(self, result: Result<(), Failure>) -> Completion {
+    fn ended(self, result: Result<(), RequestError>) -> Completion {
         Completion { slot: self.buffers.slot(), buffers: Some(self.buffers), result }
     }
 }
@@ -85,7 +85,7 @@ pub struct Queue {
     abandoned: usize,
     properties: Properties,
     /// Why the device is not used any more. `None` while it is used.
-    broken: Option<Failure>,
+    broken: Option<RequestError>,
 }
 
 impl fmt::Debug for Queue {
@@ -153,13 +153,13 @@ impl Queue {
 
     /// Returns why the device is broken, or `None` if it is not broken. All requests to a broken device fail for this
     /// reason.
-    pub fn broken(&self) -> Option<Failure> {
+    pub fn broken(&self) -> Option<RequestError> {
         self.broken
     }
 
     /// Stops the use of the queue, because the device is broken. The caller must then call
     /// [`take_failed`](Self::take_failed) until it returns `None`. Does nothing if the queue has failed before.
-    pub fn fail(&mut self, reason: Failure) {
+    pub fn fail(&mut self, reason: RequestError) {
         self.broken.get_or_insert(reason);
     }
 
@@ -216,10 +216,10 @@ impl Queue {
         }
         let (read, written) = request.data_bytes();
         if !self.properties.allows(request) || read.max(written) > buffers.bytes() {
-            return Err(Refused { buffers, reason: Failure::Unsupported });
+            return Err(Refused { buffers, reason: RequestError::Unsupported });
         }
         self.add(InFlight { request, buffers, since: now, attempts: 1 })
-            .map_err(|refused| Refused { buffers: refused.buffers, reason: Failure::Failed })
+            .map_err(|refused| Refused { buffers: refused.buffers, reason: RequestError::Failed })
     }
 
     fn add(&mut self, mut request: InFlight) -> Result<(), InFlight> {
@@ -241,7 +241,7 @@ impl Queue {
                 in_flight.ended(result)
             }),
             Err(_) => {
-                self.broken = Some(Failure::Broken);
+                self.broken = Some(RequestError::Broken);
                 None
             }
         }
@@ -270,8 +270,8 @@ impl Queue {
     }
 
     /// Sets up the queue again. The device has been reset.
-    pub(super) fn renew(&mut self, transport: &mut impl Transport) -> Result<(), Failure> {
-        self.ring.renew(transport).map_err(|_| Failure::Gone)
+    pub(super) fn renew(&mut self, transport: &mut impl Transport) -> Result<(), RequestError> {
+        self.ring.renew(transport).map_err(|_| RequestError::Gone)
     }
 
     /// Submits the requests in flight again. The device has been reset, and the queue was set up again. A request that
@@ -286,7 +286,7 @@ impl Queue {
             // `add` also writes the header again. The device may have changed it, although it should not.
             let rest = if is_last { Err(request) } else { self.add(request) };
             if let Err(request) = rest {
-                ended(request.ended(Err(Failure::Silent)));
+                ended(request.ended(Err(RequestError::Silent)));
             }
         }
         self.before_reset = before_reset;

@@ -4,7 +4,9 @@ use super::fake::Settings;
 use super::memory::Memory;
 use super::rig::{Device, open};
 use crate::OpenError;
-use crate::block::{BUFFER_BYTES, BUFFER_PAGES, Buffers, Completion, Failure, MAX_QUEUES, Queue, Request, SECTOR_SIZE};
+use crate::block::{
+    BUFFER_BYTES, BUFFER_PAGES, Buffers, Completion, MAX_QUEUES, Queue, Request, RequestError, SECTOR_SIZE,
+};
 
 /// Returns random bytes, so that no two sectors and no two buffers have the same content.
 pub(super) fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
@@ -48,7 +50,7 @@ pub(super) fn run(
     device: &mut Device,
     request: Request,
     prepare: impl FnOnce(&mut Buffers),
-) -> (Buffers, Result<(), Failure>) {
+) -> (Buffers, Result<(), RequestError>) {
     let mut buffers = take_for(device, request).expect("free buffers");
     prepare(&mut buffers);
     let slot = buffers.slot();
@@ -173,7 +175,7 @@ fn reset_concerns_all_queues() {
     assert_eq!(done, [1, 0, 1]);
     let mut silent = Vec::new();
     device.reset(30, |queue, completion| silent.push((queue, completion.slot, completion.result)));
-    assert_eq!(silent, [(1, 0, Err(Failure::Silent))]);
+    assert_eq!(silent, [(1, 0, Err(RequestError::Silent))]);
     assert_eq!(Memory::pages(), pages, "a reset allocates nothing");
 
     for queue in &mut device.queues {
@@ -182,7 +184,7 @@ fn reset_concerns_all_queues() {
     device.transport().change(|settings| settings.ignores_reset = true);
     device.reset(50, |_, _| panic!("the device may still access the buffers"));
     for queue in &mut device.queues {
-        assert_eq!(queue.broken(), Some(Failure::Gone));
+        assert_eq!(queue.broken(), Some(RequestError::Gone));
         assert_eq!(completions(queue).len(), 1);
     }
 }

@@ -5,7 +5,7 @@ use super::fake::{Configuration, Races, Settings};
 use super::memory::Memory;
 use super::rig::{Device, open};
 use crate::OpenError;
-use crate::block::{Failure, Request};
+use crate::block::{Request, RequestError};
 
 #[test]
 fn device_that_makes_no_sense_is_refused() {
@@ -73,7 +73,7 @@ fn configuration_that_changes_while_it_is_read_is_never_mixed() {
 fn error_of_the_device_is_the_result_of_its_request_only() {
     let mut device = open(Settings { bad_sector: Some(5), ..Settings::default() });
     let (buffer, result) = run(&mut device, Request::Read { sector: 4, bytes: 1_024 }, |_| ());
-    assert_eq!(result, Err(Failure::Failed));
+    assert_eq!(result, Err(RequestError::Failed));
     device.put_buffers(buffer);
     assert_eq!(run(&mut device, Request::Read { sector: 6, bytes: 512 }, |_| ()).1, Ok(()));
     assert!(device.broken().is_none());
@@ -82,9 +82,9 @@ fn error_of_the_device_is_the_result_of_its_request_only() {
 #[test]
 fn short_answer_is_an_error() {
     let mut device = open(Settings { written_less: 1, ..Settings::default() });
-    assert_eq!(run(&mut device, Request::Read { sector: 4, bytes: 512 }, |_| ()).1, Err(Failure::Short));
+    assert_eq!(run(&mut device, Request::Read { sector: 4, bytes: 512 }, |_| ()).1, Err(RequestError::Short));
     let mut device = open(Settings { writes_no_status: true, ..Settings::default() });
-    assert_eq!(run(&mut device, Request::Read { sector: 4, bytes: 512 }, |_| ()).1, Err(Failure::Short));
+    assert_eq!(run(&mut device, Request::Read { sector: 4, bytes: 512 }, |_| ()).1, Err(RequestError::Short));
 }
 
 #[test]
@@ -100,13 +100,13 @@ fn completion_of_an_unknown_request_breaks_the_device() {
         let failed = completions(&mut device);
         assert_eq!(failed.len(), 2, "all requests get an answer");
         for completion in failed {
-            assert_eq!(completion.result, Err(Failure::Broken));
+            assert_eq!(completion.result, Err(RequestError::Broken));
             assert!(completion.buffers.is_none(), "the device may still access the buffer");
         }
-        assert_eq!(device.broken(), Some(Failure::Broken));
+        assert_eq!(device.broken(), Some(RequestError::Broken));
         let buffer = device.take_buffers(1).expect("a free buffer");
         let refused = device.submit(Request::Flush, buffer, 0).expect_err("the device is broken");
-        assert_eq!(refused.reason, Failure::Broken);
+        assert_eq!(refused.reason, RequestError::Broken);
     }
 }
 
@@ -118,7 +118,7 @@ fn request_completed_twice_breaks_the_device() {
     device.transport().work();
     device.transport().complete_wrongly(0, 0);
     assert_eq!(completions(&mut device).len(), 1);
-    assert_eq!(device.broken(), Some(Failure::Broken));
+    assert_eq!(device.broken(), Some(RequestError::Broken));
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn silent_device_is_reset_and_gets_its_requests_again_once() {
     device.reset(50, |_, _| panic!("the request is submitted again"));
     let mut silent = Vec::new();
     device.reset(60, |_, completion| silent.push((completion.slot, completion.buffers.is_some(), completion.result)));
-    assert_eq!(silent, [(slot, true, Err(Failure::Silent))]);
+    assert_eq!(silent, [(slot, true, Err(RequestError::Silent))]);
     assert_eq!(device.in_flight_count(), 0);
     assert!(device.broken().is_none());
 }
@@ -161,7 +161,7 @@ fn device_that_does_not_confirm_a_reset_or_has_changed_is_broken() {
         device.transport().change(change);
         device.reset(1, |_, _| panic!("the device may still access the buffer"));
         let failed = completions(&mut device);
-        assert_eq!((failed.len(), failed[0].result, failed[0].buffers.is_none()), (1, Err(Failure::Gone), true));
+        assert_eq!((failed.len(), failed[0].result, failed[0].buffers.is_none()), (1, Err(RequestError::Gone), true));
     }
 }
 

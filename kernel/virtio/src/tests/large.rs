@@ -4,7 +4,7 @@ use super::block::{completions, pattern, run, take_for};
 use super::fake::Settings;
 use super::memory::Memory;
 use super::rig::{Device, open};
-use crate::block::{BUFFER_BYTES, Failure, MAX_REQUEST_BUFFERS, MAX_REQUEST_BYTES, Request, SECTOR_SIZE};
+use crate::block::{BUFFER_BYTES, MAX_REQUEST_BUFFERS, MAX_REQUEST_BYTES, Request, RequestError, SECTOR_SIZE};
 
 /// Writes `bytes` bytes, reads them, and compares them with the content of the device.
 fn write_and_read(device: &mut Device, sector: u64, bytes: usize, seed: u64) {
@@ -73,7 +73,7 @@ fn limits_of_the_device_are_kept() {
         }
         let buffers = device.take_buffers(buffers).expect("free buffers");
         let request = Request::Read { sector: 0, bytes: most + block };
-        assert_eq!(device.submit(request, buffers, 0).expect_err("too long").reason, Failure::Unsupported);
+        assert_eq!(device.submit(request, buffers, 0).expect_err("too long").reason, RequestError::Unsupported);
     }
 }
 
@@ -82,7 +82,7 @@ fn request_with_too_few_buffers_is_refused() {
     let mut device = open(Settings::default());
     let buffers = device.take_buffers(2).expect("free buffers");
     let refused = device.submit(Request::Read { sector: 0, bytes: 2 * BUFFER_BYTES + 512 }, buffers, 0);
-    assert_eq!(refused.expect_err("three buffers are needed").reason, Failure::Unsupported);
+    assert_eq!(refused.expect_err("three buffers are needed").reason, RequestError::Unsupported);
     assert_eq!(device.in_flight_count(), 0);
 }
 
@@ -167,9 +167,9 @@ fn error_in_one_buffer_is_the_result_of_the_whole_request() {
     // Sector 300 is in the third buffer.
     let mut device = open(Settings { bad_sector: Some(300), ..Settings::default() });
     let bytes = 4 * BUFFER_BYTES;
-    assert_eq!(run(&mut device, Request::Read { sector: 0, bytes }, |_| ()).1, Err(Failure::Failed));
+    assert_eq!(run(&mut device, Request::Read { sector: 0, bytes }, |_| ()).1, Err(RequestError::Failed));
     let mut device = open(Settings { written_less: 1, ..Settings::default() });
-    assert_eq!(run(&mut device, Request::Read { sector: 0, bytes }, |_| ()).1, Err(Failure::Short));
+    assert_eq!(run(&mut device, Request::Read { sector: 0, bytes }, |_| ()).1, Err(RequestError::Short));
 }
 
 #[test]

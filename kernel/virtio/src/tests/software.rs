@@ -7,7 +7,7 @@ use super::block::pattern;
 use super::memory::Memory;
 use crate::OpenError;
 use crate::block::software::{Access, Connection, Fault, Faults, Latency, SoftwareDevice};
-use crate::block::{Completion, Device, Failure, MAX_QUEUES, MAX_REQUEST_BYTES, Queue, Request, SECTOR_SIZE};
+use crate::block::{Completion, Device, MAX_QUEUES, MAX_REQUEST_BYTES, Queue, Request, RequestError, SECTOR_SIZE};
 
 const SECTORS: usize = 8_192;
 /// The access time of the device.
@@ -83,7 +83,7 @@ impl Machine {
         self.queues[queue].complete().expect("an answer")
     }
 
-    fn run(&mut self, queue: usize, request: Request, data: &[u8]) -> Result<Vec<u8>, Failure> {
+    fn run(&mut self, queue: usize, request: Request, data: &[u8]) -> Result<Vec<u8>, RequestError> {
         let submitted = self.submit(queue, request, data);
         let Completion { slot, buffers, result } = self.next(queue);
         assert_eq!(slot, submitted);
@@ -182,7 +182,7 @@ fn request_in_flight_is_answered_once_after_a_reset() {
 
 #[test]
 fn faults_of_a_request_do_not_concern_the_others() {
-    for (fault, failure) in [(Fault::Short, Failure::Short), (Fault::Error, Failure::Failed)] {
+    for (fault, failure) in [(Fault::Short, RequestError::Short), (Fault::Error, RequestError::Failed)] {
         let mut machine = Machine::with_fault(fault, 2);
         let (data, write) = (pattern(SECTOR_SIZE, 9), Request::Write { sector: 1, bytes: SECTOR_SIZE });
         machine.run(0, write, &data).expect("written");
@@ -213,6 +213,6 @@ fn wrong_completions_break_the_device() {
         machine.shared.access(|device| device.complete(due));
         assert_eq!(machine.queues[0].complete().is_some(), is_answered);
         assert!(machine.queues[0].complete().is_none());
-        assert_eq!(machine.queues[0].broken(), Some(Failure::Broken));
+        assert_eq!(machine.queues[0].broken(), Some(RequestError::Broken));
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::fake::Settings;
 use super::memory::Memory;
 use super::rig::{Device, open};
-use crate::block::{BUFFER_BYTES, Buffers, Completion, Failure, Request};
+use crate::block::{BUFFER_BYTES, Buffers, Completion, Request, RequestError};
 use gmp_sched::sim::{self, Chan, Config, Permit, Semaphore};
 
 /// The device has 8 buffers, and a request has up to 4. So not all Gs can have their requests in flight at the same
@@ -21,7 +21,7 @@ const ROUNDS: u64 = 4;
 /// Each G has a range of this many bytes of the disk to itself.
 const OWN: usize = MOST * BUFFER_BYTES;
 
-type Answer = Arc<Chan<(Buffers, Result<(), Failure>)>>;
+type Answer = Arc<Chan<(Buffers, Result<(), RequestError>)>>;
 
 struct Shared {
     permits: Semaphore,
@@ -81,7 +81,7 @@ fn submit(shared: &Shared, g: u64, number: u64, count: usize) -> Answer {
 }
 
 /// Waits for the answer without a limit, and puts the buffers and the permits back.
-fn finish(shared: &Shared, answer: &Answer, permit: Permit<'_>) -> Result<(), Failure> {
+fn finish(shared: &Shared, answer: &Answer, permit: Permit<'_>) -> Result<(), RequestError> {
     let (buffers, result) = answer.receiver().recv().expect("the channel is not closed");
     shared.with(|state| state.device.put_buffers(buffers));
     drop(permit);
@@ -111,7 +111,7 @@ fn make_requests(shared: &'static Shared, g: u64, random: &mut fastrand::Rng) {
             continue;
         }
         let result = finish(shared, &answer, permit);
-        assert!(matches!(result, Ok(()) | Err(Failure::Silent)), "{result:?}");
+        assert!(matches!(result, Ok(()) | Err(RequestError::Silent)), "{result:?}");
     }
 }
 
