@@ -75,7 +75,7 @@ pub(crate) fn arguments(net: &Net, ports: &[Port], capture: Option<&Path>) -> Re
             let lead = |port: &Port| {
                 format!(",hostfwd={}:{}:{}-:{}", port.protocol, Ipv4Addr::LOCALHOST, port.host, port.guest)
             };
-            format!("user,id=net,ipv6=off{}", ports.iter().map(lead).collect::<String>())
+            format!("user,id=net{}", ports.iter().map(lead).collect::<String>())
         }
         // QEMU runs no scripts, which would set up the device, and would need the rights of root.
         Net::Tap(name) => format!("tap,id=net,ifname={name},script=no,downscript=no"),

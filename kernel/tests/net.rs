@@ -1,6 +1,6 @@
 //! The network on the host: what programs see there is what they see on the machine.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -26,6 +26,7 @@ fn network_of_the_host_is_that_of_the_machine() {
         lookup_does_not_stop_other_gs();
         names_stand_for_addresses();
         panicking_g_leaves_no_socket();
+        the_two_kinds_of_addresses_do_not_meet();
         keepalive_can_be_set();
         assert_eq!(net::usage(), Usage::default());
     });
@@ -92,8 +93,7 @@ fn names_are_looked_up() {
         assert_eq!(net::lookup_host_until(text, soon()), Err(NetError::InvalidInput), "{text}");
     }
     assert_eq!(net::lookup_host_until("a..b:80", soon()), Err(NetError::NameNotFound));
-    // This network has no IPv6.
-    assert_eq!(net::lookup_host_until("[::1]:80", soon()), Err(NetError::NameNotFound));
+    assert_eq!(net::lookup_host_until("[::1]:80", soon()), Ok(vec!["[::1]:80".parse().unwrap()]));
     assert_eq!(net::lookup_host_until("localhost:80", now()), Err(LATE));
 }
 
@@ -120,6 +120,28 @@ fn names_stand_for_addresses() {
     }
     assert_eq!(TcpStream::connect("a..b:1").map(drop), Err(NetError::NameNotFound));
     assert_eq!(TcpStream::connect_until(("localhost", port), now()).map(drop), Err(LATE));
+}
+
+fn the_two_kinds_of_addresses_do_not_meet() {
+    let listener = TcpListener::bind("[::]:0").unwrap();
+    let at = listener.local_addr();
+    assert_eq!(TcpListener::bind(("::1", at.port())).map(drop), Err(NetError::AddrInUse));
+    drop(TcpListener::bind(("127.0.0.1", at.port())).unwrap());
+    assert_eq!(TcpStream::connect(("127.0.0.1", at.port())).map(drop), Err(NetError::ConnectionRefused));
+    let near = TcpStream::connect((Ipv6Addr::LOCALHOST, at.port())).unwrap();
+    let (far, peer) = listener.accept().unwrap();
+    assert_eq!((peer, far.local_addr()), (near.local_addr(), near.peer_addr()));
+    // An IPv4 address that is written as one of IPv6.
+    let ipv4 = TcpListener::bind("[::ffff:127.0.0.1]:0").unwrap();
+    let port = ipv4.local_addr().port();
+    let mapped: SocketAddr = format!("[::ffff:127.0.0.1]:{port}").parse().unwrap();
+    assert_eq!(TcpStream::connect(mapped).unwrap().peer_addr(), ipv4.local_addr());
+    let (all, other) = (UdpSocket::bind("[::]:0").unwrap(), bind());
+    assert_eq!(all.send_to(&[0; MAX_DATAGRAM - 20], all.local_addr()), Ok(MAX_DATAGRAM - 20));
+    assert_eq!(all.send_to(&[0; MAX_DATAGRAM - 19], all.local_addr()), Err(NetError::MessageTooLong));
+    for (from, to) in [(&all, other.local_addr()), (&other, all.local_addr())] {
+        assert_eq!(from.send_to(b"x", to), Err(NetError::AddrNotAvailable));
+    }
 }
 
 fn keepalive_can_be_set() {

@@ -22,7 +22,9 @@ pub fn parse_url(url: &str) -> Result<(String, &str), String> {
     }
     let rest = url.strip_prefix("http://").ok_or("a URL begins with http://")?;
     let (host, path) = rest.find('/').map_or((rest, "/"), |slash| rest.split_at(slash));
-    Ok((if host.contains(':') { host.into() } else { format!("{host}:80") }, path))
+    // The address in brackets is of the kind IPv6, and has colons itself.
+    let name_ends = host.rfind(']').map_or(0, |end| end + 1);
+    Ok((if host[name_ends..].contains(':') { host.into() } else { format!("{host}:80") }, path))
 }
 
 /// Connects to the first address of `host` that accepts a connection. Blocks the calling G.
@@ -118,7 +120,12 @@ mod tests {
 
     #[test]
     fn url_has_a_host_with_a_port_and_a_path() {
-        for (url, host, path) in [("http://a", "a:80", "/"), ("http://1.2.3.4:5/b?c", "1.2.3.4:5", "/b?c")] {
+        for (url, host, path) in [
+            ("http://a", "a:80", "/"),
+            ("http://1.2.3.4:5/b?c", "1.2.3.4:5", "/b?c"),
+            ("http://[::1]:5/", "[::1]:5", "/"),
+            ("http://[fec0::2]/", "[fec0::2]:80", "/"),
+        ] {
             assert_eq!(parse_url(url), Ok((host.to_owned(), path)));
         }
         for url in ["https://a/", "a", "ftp://a"] {

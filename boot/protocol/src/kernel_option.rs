@@ -4,7 +4,7 @@
 //! The table has no keys that begin with [`PROGRAM_PREFIX`], because such keys belong to the program.
 
 use core::fmt;
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr};
 use core::ops::RangeInclusive;
 
 use crate::command_line::{DISK, DiskOption};
@@ -38,12 +38,14 @@ pub const GATEWAY: &str = "gateway";
 /// The key of the option whose value is the address of the server that knows the addresses of names.
 pub const DNS: &str = "dns";
 
-/// Reads the value of the option [`IP`], such as `10.0.2.15/24`: an address, and how many of its bits are those of the
-/// network. Returns `None` if the text is not such a value.
+/// Reads the value of the option [`IP`], such as `10.0.2.15/24` or `fec0::15/64`: the address of one computer, and how many
+/// of its bits are those of the network. Returns `None` if the text is not such a value.
 #[must_use]
-pub fn network(text: &str) -> Option<(Ipv4Addr, u8)> {
+pub fn network(text: &str) -> Option<(IpAddr, u8)> {
     let (address, prefix) = text.split_once('/')?;
-    Some((address.parse().ok()?, prefix.parse().ok().filter(|&prefix| prefix <= 32)?))
+    let address = address.parse().ok().filter(|it: &IpAddr| !it.is_multicast() && *it != Ipv4Addr::BROADCAST)?;
+    let bits = if address.is_ipv4() { 32 } else { 128 };
+    Some((address, prefix.parse().ok().filter(|&prefix| prefix <= bits)?))
 }
 
 /// An option of the kernel.
@@ -66,9 +68,9 @@ pub enum Value {
     Disk,
     /// A [`DiskFault`].
     DiskFault,
-    /// An IPv4 address.
+    /// An IP address.
     Address,
-    /// An IPv4 address and a number of bits: see [`network`].
+    /// An IP address and a number of bits: see [`network`].
     Network,
 }
 
@@ -119,7 +121,7 @@ impl Value {
             Self::Word(words) => words.contains(&text),
             Self::Disk => DiskOption::parse(text).is_some(),
             Self::DiskFault => DiskFault::parse(text).is_some(),
-            Self::Address => text.parse::<Ipv4Addr>().is_ok(),
+            Self::Address => text.parse::<IpAddr>().is_ok(),
             Self::Network => network(text).is_some(),
         }
     }
@@ -135,8 +137,10 @@ impl fmt::Display for Value {
             }
             Self::Disk => formatter.write_str("NAME:BYTES"),
             Self::DiskFault => formatter.write_str(DiskFault::EXPECTED),
-            Self::Address => formatter.write_str("an address such as 10.0.2.2"),
-            Self::Network => formatter.write_str("an address and a number of bits, such as 10.0.2.15/24"),
+            Self::Address => formatter.write_str("an address such as 10.0.2.2 or fec0::2"),
+            Self::Network => {
+                formatter.write_str("an address and a number of bits, such as 10.0.2.15/24 or fec0::15/64")
+            }
         }
     }
 }
@@ -235,6 +239,13 @@ mod tests {
     }
 
     #[test]
+    fn addresses_of_both_kinds_are_accepted() {
+        for word in ["ip=10.0.2.15/32", "ip=fec0::15/128", "gateway=10.0.2.2", "gateway=fe80::2", "dns=fec0::3"] {
+            assert!(check(word).is_ok(), "{word}");
+        }
+    }
+
+    #[test]
     fn mistakes_state_what_is_expected() {
         for (word, expected) in [
             ("verbose", "expected the form KEY=VALUE"),
@@ -252,6 +263,9 @@ mod tests {
             ("panic=", "expected one of end, isolate"),
             ("procs=0", "expected a number from 1 to 255"),
             ("seed=many", "expected a number from 0 to 18446744073709551615"),
+            ("ip=10.0.2.15/33", "expected an address and a number of bits, such as 10.0.2.15/24 or "),
+            ("ip=ff02::1/64", "expected an address and a number of bits"),
+            ("gateway=router", "expected an address such as 10.0.2.2 or fec0::2"),
             ("disk=ghost", "expected NAME:BYTES"),
             ("disk_fault=lose@first", "expected short, id, twice, lose or error"),
         ] {

@@ -133,7 +133,7 @@ fn network_leads_from_ports_of_the_host_and_its_frames_go_to_a_file() {
     let capture = Some("/t/a, b:c".into());
     let command = command(&Configuration { net: Net::User, ports, capture, ..Configuration::default() }, &[]);
     for part in [
-        "-netdev 'user,id=net,ipv6=off,hostfwd=tcp:127.0.0.1:8080-:80,hostfwd=udp:127.0.0.1:5353-:53' ",
+        "-netdev 'user,id=net,hostfwd=tcp:127.0.0.1:8080-:80,hostfwd=udp:127.0.0.1:5353-:53' ",
         "-device 'virtio-net-pci,netdev=net,disable-legacy=on,romfile=' ",
         "-object 'filter-dump,id=capture,netdev=net,file=/t/a,, b:c' ",
     ] {

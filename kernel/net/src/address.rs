@@ -2,7 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use gmp_sched::cancel::Limit;
 
@@ -10,7 +10,7 @@ use crate::error::NetError;
 use crate::stack::Network;
 
 /// An address that a call of this crate accepts: a socket address, a pair of an IP address and a port, or text such as
-/// `10.0.2.2:80`. `bind` and `connect` also accept a name in place of the IP address.
+/// `10.0.2.2:80` or `[fec0::2]:80`. `bind` and `connect` also accept a name in place of the IP address.
 pub trait ToSocketAddr {
     /// Returns the address.
     ///
@@ -37,6 +37,12 @@ impl ToSocketAddr for SocketAddrV4 {
     }
 }
 
+impl ToSocketAddr for SocketAddrV6 {
+    fn to_socket_addr(&self) -> Result<SocketAddr, NetError> {
+        Ok((*self).into())
+    }
+}
+
 impl ToSocketAddr for (&str, u16) {
     fn to_socket_addr(&self) -> Result<SocketAddr, NetError> {
         Ok(SocketAddr::new(self.0.parse().map_err(|_| NetError::InvalidInput)?, self.1))
@@ -50,6 +56,18 @@ impl ToSocketAddr for (&str, u16) {
 impl ToSocketAddr for (Ipv4Addr, u16) {
     fn to_socket_addr(&self) -> Result<SocketAddr, NetError> {
         Ok(SocketAddr::new(self.0.into(), self.1))
+    }
+}
+
+impl ToSocketAddr for (Ipv6Addr, u16) {
+    fn to_socket_addr(&self) -> Result<SocketAddr, NetError> {
+        Ok(SocketAddr::new(self.0.into(), self.1))
+    }
+}
+
+impl ToSocketAddr for (IpAddr, u16) {
+    fn to_socket_addr(&self) -> Result<SocketAddr, NetError> {
+        Ok((*self).into())
     }
 }
 
@@ -73,7 +91,7 @@ impl<T: ToSocketAddr + ?Sized> ToSocketAddr for &T {
     }
 }
 
-/// Calls `act` with an address. If the address is a name, calls it with the addresses that `lookup` returns, until it
+/// Calls `act` with an address, of which one such as `::ffff:10.0.2.2` stands for `10.0.2.2`. If the address is a name, calls it with the addresses that `lookup` returns, until it
 /// succeeds once.
 ///
 /// # Errors
@@ -85,7 +103,9 @@ pub fn with_each<R>(
     mut act: impl FnMut(SocketAddr) -> Result<R, NetError>,
 ) -> Result<R, NetError> {
     let (Err(NetError::InvalidInput), Some((name, port))) = (address.to_socket_addr(), address.to_name()) else {
-        return act(address.to_socket_addr()?);
+        let address = address.to_socket_addr()?;
+        let is_ipv4 = address.ip().to_canonical() != address.ip();
+        return act(if is_ipv4 { (address.ip().to_canonical(), address.port()).into() } else { address });
     };
     let mut result = Err(NetError::NameNotFound);
     for address in lookup(name, port)? {
@@ -95,6 +115,17 @@ pub fn with_each<R>(
         }
     }
     result
+}
+
+/// Returns the address of a datagram's receiver, if a socket with the address `own` can send to it.
+///
+/// # Errors
+///
+/// [`NetError::AddrNotAvailable`] if one of the two addresses is of the kind IPv4 and the other one IPv6, or if the
+/// receiver's address or port is unspecified.
+pub fn datagram_peer(own: SocketAddr, peer: SocketAddr) -> Result<SocketAddr, NetError> {
+    let is_possible = own.is_ipv4() == peer.is_ipv4() && !peer.ip().is_unspecified() && peer.port() != 0;
+    if is_possible { Ok(peer) } else { Err(NetError::AddrNotAvailable) }
 }
 
 /// Splits text such as `example.org:80` into the name and the port.
@@ -137,7 +168,8 @@ pub(crate) fn lookup_name<'l, Plat: Network>(
     limit: impl Into<Limit<'l, Plat>>,
 ) -> Result<Vec<SocketAddr>, NetError> {
     if name == "localhost" {
-        return Ok(vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)]);
+        let both = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        return Ok(both.map(|address| SocketAddr::new(address, port)).to_vec());
     }
     let addresses = Plat::stack(IpAddr::V4(Ipv4Addr::UNSPECIFIED))?.lookup(name, limit)?;
     Ok(addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect())

@@ -2,7 +2,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use gmp_sched::platform::{OutOfResources, Platform};
 use gmp_sched::time::Instant;
@@ -10,8 +10,9 @@ use smoltcp::socket::tcp::State as TcpState;
 use smoltcp::wire::IpCidr;
 
 use crate::abandoned::Users;
-use crate::connections::{Connection, Key, Owner, Protocol, Waits};
+use crate::connections::{Connection, Owner, Waits};
 use crate::error::NetError;
+use crate::key::{Key, Protocol, unspecified};
 use crate::packet::std_duration;
 use crate::state::{BACKLOG, HALF_OPEN, Listener, Place, SILENCE, State};
 
@@ -21,12 +22,14 @@ const FREE_PORTS: u16 = 1 << 14;
 
 impl<Plat: Platform> State<Plat> {
     /// Makes a listener. Returns its index, its port, and the wait queues: `accept` waits in `readable`.
-    pub(crate) fn listen(&mut self, port: u16) -> Result<(usize, u16, &'static Waits<Plat>), NetError> {
-        let port = match port {
-            0 => (FIRST_FREE_PORT..=u16::MAX).find(|&port| !self.is_listened(port)).ok_or(NetError::AddrInUse)?,
-            _ if !self.is_listened(port) => port,
-            _ => return Err(NetError::AddrInUse),
+    pub(crate) fn listen(&mut self, at: SocketAddr) -> Result<(usize, u16, &'static Waits<Plat>), NetError> {
+        let address = at.ip();
+        let is_free = |port: &u16| !self.is_listened(address, *port);
+        let port = match at.port() {
+            0 => (FIRST_FREE_PORT..=u16::MAX).find(is_free),
+            port => Some(port).filter(is_free),
         };
+        let port = port.ok_or(NetError::AddrInUse)?;
         let (mut half_open, mut ready) = (Vec::new(), VecDeque::new());
         half_open.try_reserve_exact(BACKLOG).map_err(|_| OutOfResources)?;
         ready.try_reserve_exact(BACKLOG).map_err(|_| OutOfResources)?;
@@ -42,13 +45,15 @@ impl<Plat: Platform> State<Plat> {
             });
         }
         let place = &mut self.listeners[index];
-        (place.listener, place.users) = (Some(Listener { port, half_open, ready }), Users::Nobody);
+        (place.listener, place.users) = (Some(Listener { address, port, half_open, ready }), Users::Nobody);
         Ok((index, port, self.listeners[index].waits))
     }
 
-    /// Whether there is a listener with this port.
-    fn is_listened(&self, port: u16) -> bool {
-        self.listeners.iter().any(|place| place.listener.as_ref().is_some_and(|listener| listener.port == port))
+    /// Whether there is a listener with this port, and with this address or, if one of the two is unspecified, with any of
+    /// its kind.
+    fn is_listened(&self, address: IpAddr, port: u16) -> bool {
+        let mut listeners = self.listeners.iter().filter_map(|place| place.listener.as_ref());
+        listeners.any(|other| other.port == port && overlap(other.address, address))
     }
 
     /// Makes a connection for the listener of this port. Returns `None` if there is no listener.
@@ -56,8 +61,9 @@ impl<Plat: Platform> State<Plat> {
     /// # Errors
     /// If the listener has no room, or there is no memory.
     pub(crate) fn half_open(&mut self, key: Key) -> Result<Option<usize>, OutOfResources> {
-        let of_port = |place: &Place<Plat>| place.listener.as_ref().is_some_and(|it| it.port == key.port);
-        let Some(index) = self.listeners.iter().position(of_port) else { return Ok(None) };
+        let takes = |it: &Listener| it.port == key.port && overlap(it.address, key.local);
+        let place = self.listeners.iter().position(|place: &Place<Plat>| place.listener.as_ref().is_some_and(takes));
+        let Some(index) = place else { return Ok(None) };
         let Some(listener) = &mut self.listeners[index].listener else { return Ok(None) };
         if listener.half_open.len() + listener.ready.len() >= BACKLOG {
             return Err(OutOfResources);
@@ -94,21 +100,32 @@ impl<Plat: Platform> State<Plat> {
     }
 
     /// Makes a UDP socket. Returns its index and its port. The port 0 stands for a free one.
-    pub(crate) fn bind_datagrams(&mut self, port: u16) -> Result<(usize, u16), NetError> {
-        let is_free = |port: &u16| self.connections.find(Key::of_datagrams(*port)).is_none();
-        let port = match port {
+    pub(crate) fn bind_datagrams(&mut self, at: SocketAddr) -> Result<(usize, u16), NetError> {
+        let is_free = |port: &u16| {
+            let own = self.interface.ip_addrs().iter().map(|own| own.address().into());
+            let mut others = own.chain([at.ip(), unspecified(at.ip())]).filter(|&other| overlap(at.ip(), other));
+            others.all(|other| self.connections.find(Key::of_datagrams(other, *port)).is_none())
+        };
+        let port = match at.port() {
             0 => (FIRST_FREE_PORT..=u16::MAX).find(is_free).ok_or(NetError::AddrInUse)?,
             // The client of DHCP has this port.
             68 => return Err(NetError::AddrInUse),
-            _ => Some(port).filter(is_free).ok_or(NetError::AddrInUse)?,
+            port => Some(port).filter(is_free).ok_or(NetError::AddrInUse)?,
         };
-        let index = self.connections.add(Key::of_datagrams(port), Owner::Datagrams)?;
+        let key = Key::of_datagrams(at.ip(), port);
+        let index = self.connections.add(key, Owner::Datagrams)?;
         self.udp_sockets += 1;
         if let Some(connection) = self.connections.get(index) {
             // The socket is new, and the port is not zero.
-            let _ = connection.datagrams().bind(port);
+            let _ = connection.datagrams().bind(key.endpoint());
         }
         Ok((index, port))
+    }
+
+    /// Returns the UDP socket that gets a datagram for the address and port of `key`.
+    pub(crate) fn find_datagrams(&self, key: Key) -> Option<usize> {
+        let for_all = || self.connections.find(Key { local: unspecified(key.local), ..key });
+        self.connections.find(key).or_else(for_all)
     }
 
     /// Ends a UDP socket.
@@ -128,31 +145,31 @@ impl<Plat: Platform> State<Plat> {
     }
 
     /// Whether an address is that of at most one computer.
-    fn is_one_computer(&self, address: Ipv4Addr) -> bool {
-        let of_network = |network: &IpCidr| {
-            let IpCidr::Ipv4(network) = network;
-            network.broadcast() == Some(address)
+    fn is_one_computer(&self, address: IpAddr) -> bool {
+        let of_network = |network: &IpCidr| match network {
+            IpCidr::Ipv4(network) => network.broadcast().map(IpAddr::V4) == Some(address),
+            IpCidr::Ipv6(_) => false,
         };
-        let is_for_all = address.is_multicast() || address.is_broadcast();
+        let is_for_all = address.is_multicast() || address == IpAddr::V4(Ipv4Addr::BROADCAST);
         !address.is_unspecified() && !is_for_all && !self.interface.ip_addrs().iter().any(of_network)
     }
 
     /// Begins a connection to a peer. Returns its index.
-    pub(crate) fn connect(&mut self, peer: Ipv4Addr, peer_port: u16, now: Instant) -> Result<usize, NetError> {
-        if !self.is_one_computer(peer) || peer_port == 0 {
-            return Err(NetError::AddrNotAvailable);
-        }
-        let key = |port| Key { protocol: Protocol::Tcp, peer, peer_port, port };
+    pub(crate) fn connect(&mut self, to: SocketAddr, now: Instant) -> Result<usize, NetError> {
+        let (peer, peer_port) = (to.ip(), to.port());
+        let local = self.source(peer).filter(|_| self.is_one_computer(peer) && peer_port != 0);
+        let local = local.ok_or(NetError::AddrNotAvailable)?;
+        let key = |port| Key { protocol: Protocol::Tcp, local, peer, peer_port, port };
         let mut ports = (0..FREE_PORTS).map(|step| FIRST_FREE_PORT + self.last_port.wrapping_add(step) % FREE_PORTS);
         // A connection from this computer to itself with the same port at both ends would get its own segments.
-        let is_own_end = |port| port == peer_port && self.address() == Some(peer);
-        let is_free =
-            |port: &u16| !self.is_listened(*port) && !is_own_end(*port) && self.connections.find(key(*port)).is_none();
+        let is_own_end = |port| port == peer_port && local == peer;
+        let is_used = |port| is_own_end(port) || self.is_listened(local, port);
+        let is_free = |port: &u16| !is_used(*port) && self.connections.find(key(*port)).is_none();
         let port = ports.find(is_free).ok_or(NetError::AddrInUse)?;
         self.last_port = port - FIRST_FREE_PORT + 1;
         let index = self.connections.add(key(port), Owner::Stream)?;
         let Some(connection) = self.connections.get(index) else { return Err(NetError::Other) };
-        if connection.socket().connect(self.interface.context(), (peer, peer_port), port).is_err() {
+        if connection.socket().connect(self.interface.context(), (peer, peer_port), (local, port)).is_err() {
             self.connections.remove(index);
             return Err(NetError::AddrNotAvailable);
         }
@@ -177,4 +194,9 @@ impl<Plat: Platform> State<Plat> {
         }
         self.settle(index, now);
     }
+}
+
+/// Whether two addresses are equal, or of one kind and one of them stands for all of this kind.
+fn overlap(one: IpAddr, other: IpAddr) -> bool {
+    one == other || ((one.is_unspecified() || other.is_unspecified()) && one.is_ipv4() == other.is_ipv4())
 }

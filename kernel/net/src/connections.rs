@@ -2,7 +2,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::SocketAddr;
 use core::time::Duration;
 
 use foldhash::fast::FixedState;
@@ -19,6 +19,7 @@ use crate::abandoned::Users;
 use crate::buffers::{Buffers, MakeRoom};
 use crate::deadlines::Deadlines;
 use crate::error::NetError;
+use crate::key::{Key, Protocol};
 use crate::packet::Segment;
 
 /// How many connections keep memory for data that they do not have: those that were used last. The memory of the others
@@ -40,29 +41,6 @@ const DATAGRAM_BYTES: usize = 16 * 1024;
 
 /// How many datagrams each of the two buffers of a UDP socket holds at most.
 const DATAGRAMS: usize = 16;
-
-/// What distinguishes the connections of this computer, which has one address.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Key {
-    pub(crate) protocol: Protocol,
-    pub(crate) peer: Ipv4Addr,
-    pub(crate) peer_port: u16,
-    pub(crate) port: u16,
-}
-
-/// A protocol with ports.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Protocol {
-    Tcp,
-    Udp,
-}
-
-impl Key {
-    /// Returns the key of a UDP socket, which gets the datagrams of all peers.
-    pub(crate) const fn of_datagrams(port: u16) -> Self {
-        Self { protocol: Protocol::Udp, peer: Ipv4Addr::UNSPECIFIED, peer_port: 0, port }
-    }
-}
 
 /// To whom a connection belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,7 +70,7 @@ pub(crate) struct Connection {
     /// The buffers of a TCP socket.
     pub(crate) buffers: Option<Buffers>,
     /// The only peer of a UDP socket, if the program has chosen one.
-    pub(crate) peer: Option<SocketAddrV4>,
+    pub(crate) peer: Option<SocketAddr>,
     /// When the connection is given up if it belongs to no stream, and nothing arrives. When the datagrams of a UDP
     /// socket are dropped if its neighbour does not answer.
     pub(crate) end: Instant,

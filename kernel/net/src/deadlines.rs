@@ -55,6 +55,7 @@ impl Deadlines {
                     self.restore(place);
                 }
             }
+            _ if self.heap[place].0 == at => {}
             _ => {
                 self.heap[place].0 = at;
                 self.restore(place);

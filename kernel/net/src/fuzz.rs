@@ -5,12 +5,16 @@ extern crate std;
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
 
-use smoltcp::wire::{EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, TcpPacket, TcpSeqNumber, UdpPacket};
+use smoltcp::wire::{
+    DnsQueryType, EthernetFrame, EthernetProtocol, Icmpv6Packet, Icmpv6Repr, IpProtocol, Ipv4Packet, Ipv6Packet,
+    NdiscRepr, TcpPacket, TcpSeqNumber, UdpPacket,
+};
 
-use crate::stack::Usage;
+use crate::ipv6::tests::{self as ipv6, GLOBAL, NEAR, ROUTER};
+use crate::stack::{Configuration, Ipv6, Usage};
 use crate::state::BACKLOG;
 use crate::tests::{ADDRESS, Bench, SERVER, datagram, from_server};
 
@@ -24,8 +28,8 @@ struct Fuzzer {
     random: fastrand::Rng,
     /// Frames that the computer has sent.
     seen: Vec<Vec<u8>>,
-    listener: usize,
-    socket: usize,
+    listeners: [usize; 2],
+    sockets: [usize; 2],
     streams: Vec<usize>,
     /// How many connections of peers the program has accepted, and how many bytes it has read and written.
     done: [usize; 3],
@@ -33,11 +37,15 @@ struct Fuzzer {
 
 impl Fuzzer {
     fn new(seed: u64, address: Option<Ipv4Addr>) -> Self {
-        let mut bench = Bench::new(address, usize::MAX);
-        let (listener, ..) = bench.state.listen(7).unwrap();
-        let (socket, _) = bench.state.bind_datagrams(9).unwrap();
+        let dns = address.map(|_| SERVER.into());
+        let address = address.map(|it| (it, 24));
+        let configuration = Configuration { address, ipv6: Ipv6::Automatic, dns, seed: 1, ..Configuration::default() };
+        let mut bench = Bench::with(&configuration, usize::MAX);
+        let both = [Ipv4Addr::UNSPECIFIED.into(), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
+        let listeners = both.map(|address| bench.state.listen((address, 7).into()).unwrap().0);
+        let sockets = both.map(|address| bench.state.bind_datagrams((address, 9).into()).unwrap().0);
         let random = fastrand::Rng::with_seed(seed);
-        Self { bench, random, seen: Vec::new(), listener, socket, streams: Vec::new(), done: [0; 3] }
+        Self { bench, random, seen: Vec::new(), listeners, sockets, streams: Vec::new(), done: [0; 3] }
     }
 
     fn step(&mut self) {
@@ -54,7 +62,7 @@ impl Fuzzer {
         }
         let (sent, _) = self.bench.serve();
         self.see(sent);
-        let most = 2 * BACKLOG + 4 * CONNECTIONS;
+        let most = 4 * BACKLOG + 4 * CONNECTIONS;
         assert!(self.bench.state.usage().connections < most, "{:?}", self.bench.state.usage());
     }
 
@@ -74,12 +82,13 @@ impl Fuzzer {
         let stream = self.random.choice(&self.streams).copied();
         match (self.random.u8(..10), stream) {
             (0, _) => {
-                let accepted = state.accept(self.listener);
+                let accepted = state.accept(self.listeners[self.random.usize(..2)]);
                 self.done[0] += usize::from(accepted.is_some());
                 self.streams.extend(accepted);
             }
             (1, _) if self.streams.len() < CONNECTIONS => {
-                self.streams.extend(state.connect(SERVER, PORTS[self.random.usize(..5)], now));
+                let peer = [SERVER.into(), IpAddr::V6(ROUTER)][self.random.usize(..2)];
+                self.streams.extend(state.connect((peer, PORTS[self.random.usize(..5)]).into(), now));
             }
             (2, Some(stream)) => {
                 self.streams.retain(|&other| other != stream);
@@ -96,11 +105,13 @@ impl Fuzzer {
                 state.settle(stream, now);
             }
             (7, _) => {
-                while state.connection(self.socket).unwrap().datagrams().recv().is_ok() {}
-                state.settle(self.socket, now);
+                for socket in self.sockets {
+                    while state.connection(socket).unwrap().datagrams().recv().is_ok() {}
+                    state.settle(socket, now);
+                }
             }
             (8, _) => {
-                if let Ok(query) = state.ask("host.example", now) {
+                if let Ok(query) = state.ask("host.example", DnsQueryType::A, now) {
                     state.cancel(query);
                 }
             }
@@ -109,7 +120,7 @@ impl Fuzzer {
     }
 
     fn frame(&mut self) -> Vec<u8> {
-        match self.random.u8(..12) {
+        match self.random.u8(..16) {
             0 => {
                 let mut frame = vec![0; self.random.usize(..200)];
                 self.random.fill(&mut frame);
@@ -123,6 +134,8 @@ impl Fuzzer {
             }
             3 => crate::tests::arp_answer([SERVER, ADDRESS][self.random.usize(..2)]),
             4 | 5 => self.new_connection(),
+            6 => self.new_ipv6_connection(),
+            7 => self.ipv6_frame(),
             _ => self.answer().unwrap_or_default(),
         }
     }
@@ -143,14 +156,68 @@ impl Fuzzer {
         frame
     }
 
+    /// The same over IPv6.
+    fn new_ipv6_connection(&mut self) -> Vec<u8> {
+        let (src_port, sequence) = (self.random.u16(1..300), self.random.i32(..));
+        ipv6::segment((ROUTER, [NEAR, GLOBAL][self.random.usize(..2)]), 4, |segment| {
+            segment.set_src_port(src_port);
+            segment.set_dst_port(7);
+            segment.set_seq_number(TcpSeqNumber(sequence));
+            segment.set_syn(true);
+            segment.set_window_len(50_000);
+        })
+    }
+
+    /// Returns a frame about neighbours and routers, or with any other content.
+    fn ipv6_frame(&mut self) -> Vec<u8> {
+        let own = [NEAR, GLOBAL, Ipv6Addr::LOCALHOST][self.random.usize(..3)];
+        match self.random.u8(..6) {
+            0 => {
+                let mut octets = GLOBAL.octets();
+                let lengths = [64, 64, 64, 0, 128, 255];
+                if self.random.bool() {
+                    octets[self.random.usize(..8)] = self.random.u8(..);
+                }
+                let seconds = [0, 100, 8_000, u64::from(u32::MAX)][self.random.usize(..4)];
+                ipv6::advertise(octets.into(), lengths[self.random.usize(..6)], seconds, 255)
+            }
+            1 => ipv6::neighbour(ROUTER),
+            2 => {
+                let repr = NdiscRepr::NeighborSolicit { target_addr: own, lladdr: None };
+                ipv6::message((ROUTER, own), 255, &Icmpv6Repr::Ndisc(repr))
+            }
+            3 => ipv6::message((ROUTER, own), 64, &Icmpv6Repr::EchoRequest { ident: 1, seq_no: 2, data: b"data" }),
+            _ => {
+                // The headers before those of a protocol: hop-by-hop options, routing, fragment, destination options.
+                let protocols = [0, 43, 44, 60, 58, 17, 6, self.random.u8(..)];
+                let protocol = protocols[self.random.usize(..8)].into();
+                let bytes = self.random.usize(..100);
+                let mut random = self.random.fork();
+                let first = protocols[random.usize(..8)];
+                ipv6::packet((ROUTER, own), 255, protocol, bytes, |payload| {
+                    random.fill(payload);
+                    payload.iter_mut().take(1).for_each(|byte| *byte = first);
+                    payload.iter_mut().skip(1).take(1).for_each(|byte| *byte = random.u8(..6));
+                })
+            }
+        }
+    }
+
     /// Returns an answer to a segment that the computer has sent, mostly with numbers that it accepts.
     fn answer(&mut self) -> Option<Vec<u8>> {
         let seen = self.random.choice(&self.seen)?.clone();
-        let ip = Ipv4Packet::new_checked(EthernetFrame::new_checked(&seen[..]).ok()?.into_inner().get(14..)?).ok()?;
-        if ip.next_header() != IpProtocol::Tcp {
+        let ethernet = EthernetFrame::new_checked(&seen[..]).ok()?;
+        let ipv4 = Ipv4Packet::new_checked(ethernet.payload()).ok().filter(|ip| ip.version() == 4);
+        let ipv6 = Ipv6Packet::new_checked(ethernet.payload()).ok().filter(|ip| ip.version() == 6);
+        let (protocol, payload) = match (&ipv4, &ipv6) {
+            (Some(ip), _) => (ip.next_header(), ip.payload()),
+            (_, Some(ip)) => (ip.next_header(), ip.payload()),
+            _ => return None,
+        };
+        if protocol != IpProtocol::Tcp {
             return self.repeat(seen.clone());
         }
-        let segment = TcpPacket::new_checked(ip.payload()).ok()?;
+        let segment = TcpPacket::new_checked(payload).ok()?;
         let control = usize::from(segment.syn()) + usize::from(segment.fin());
         let acknowledged = segment.seq_number() + segment.payload().len() + control;
         let mut random = self.random.fork();
@@ -159,10 +226,9 @@ impl Fuzzer {
             1 => random.usize(..20),
             _ => random.usize(..1_400),
         };
-        let mut frame = datagram(0, 0, &vec![6; 12 + data]);
         let (src_port, dst_port, sequence) = (segment.dst_port(), segment.src_port(), segment.ack_number());
         let is_syn = segment.syn() && !segment.ack();
-        fill_segment(&mut frame, |to| {
+        let fill = |to: &mut TcpPacket<&mut [u8]>| {
             to.set_src_port(src_port);
             to.set_dst_port(dst_port);
             let offset = match random.u8(..6) {
@@ -181,7 +247,12 @@ impl Fuzzer {
             to.set_fin(random.u8(..20) == 0);
             to.set_rst(random.u8(..100) == 0);
             to.set_window_len([0, 100, u16::MAX][random.usize(..3)]);
-        });
+        };
+        if let Some(ip) = ipv6 {
+            return Some(ipv6::segment((ip.dst_addr(), ip.src_addr()), data, fill));
+        }
+        let mut frame = datagram(0, 0, &vec![6; 12 + data]);
+        fill_segment(&mut frame, fill);
         Some(frame)
     }
 
@@ -216,8 +287,8 @@ impl Fuzzer {
     fn end(mut self) -> [usize; 3] {
         let (state, now) = (&mut self.bench.state, self.bench.now);
         self.streams.drain(..).for_each(|stream| state.release(stream, now));
-        state.unlisten(self.listener, now);
-        state.remove_datagrams(self.socket);
+        self.listeners.into_iter().for_each(|listener| state.unlisten(listener, now));
+        self.sockets.into_iter().for_each(|socket| state.remove_datagrams(socket));
         for _ in 0..200 {
             self.bench.now += Duration::from_secs(1);
             self.bench.serve();
@@ -240,6 +311,9 @@ pub(crate) fn fill_segment(frame: &mut [u8], fill: impl FnOnce(&mut TcpPacket<&m
 }
 
 fn restore_checksums(frame: &mut [u8]) {
+    if frame.len() >= 54 && EthernetFrame::new_unchecked(&*frame).ethertype() == EthernetProtocol::Ipv6 {
+        restore_ipv6_checksums(&mut frame[14..]);
+    }
     if frame.len() < 34 || EthernetFrame::new_unchecked(&*frame).ethertype() != EthernetProtocol::Ipv4 {
         return;
     }
@@ -255,6 +329,26 @@ fn restore_checksums(frame: &mut [u8]) {
         }
         IpProtocol::Udp if UdpPacket::new_checked(&*ip.payload_mut()).is_ok() => {
             UdpPacket::new_unchecked(ip.payload_mut()).fill_checksum(&from, &to);
+        }
+        _ => {}
+    }
+}
+
+fn restore_ipv6_checksums(packet: &mut [u8]) {
+    let mut ip = Ipv6Packet::new_unchecked(packet);
+    if ip.check_len().is_err() {
+        return;
+    }
+    let (from, to, protocol) = (ip.src_addr(), ip.dst_addr(), ip.next_header());
+    match protocol {
+        IpProtocol::Tcp if TcpPacket::new_checked(&*ip.payload_mut()).is_ok() => {
+            TcpPacket::new_unchecked(ip.payload_mut()).fill_checksum(&from.into(), &to.into());
+        }
+        IpProtocol::Udp if UdpPacket::new_checked(&*ip.payload_mut()).is_ok() => {
+            UdpPacket::new_unchecked(ip.payload_mut()).fill_checksum(&from.into(), &to.into());
+        }
+        IpProtocol::Icmpv6 if Icmpv6Packet::new_checked(&*ip.payload_mut()).is_ok() => {
+            Icmpv6Packet::new_unchecked(ip.payload_mut()).fill_checksum(&from, &to);
         }
         _ => {}
     }

@@ -18,9 +18,11 @@
 //! | `stack`, `wake` | the lock, the G that serves the link, what wakes it, and its timer |
 //! | `state` | what the lock guards; which connection gets a frame; when a connection sends |
 //! | `services` | the clients of DHCP and DNS |
+//! | `ipv6` | the IPv6 addresses of the computer |
 //! | `deadlines` | which connection needs attention first |
 //! | `calls` | what programs do with the state: listeners, new connections, and the end of both |
 //! | `abandoned` | what a G leaves behind that ends without dropping its values, and the end of a whole stack |
+//! | `key` | what finds the connection of a frame |
 //! | `connections` | the table of connections; each has a set of sockets with one socket |
 //! | `buffers` | which pages of a connection's buffers have memory |
 //! | `packet`, `sequence` | one frame at a time, as a device of smoltcp; the sequence numbers of segments without data |
@@ -54,6 +56,8 @@ mod deadlines;
 mod error;
 #[cfg(test)]
 mod fuzz;
+mod ipv6;
+mod key;
 mod link;
 mod listener;
 mod loopback;
@@ -71,12 +75,12 @@ mod tests;
 mod udp;
 mod wake;
 
-pub use address::{ToSocketAddr, lookup_host, split_host, with_each};
+pub use address::{ToSocketAddr, datagram_peer, lookup_host, split_host, with_each};
 pub use buffers::{MakeRoom, PAGE_BYTES, ROOM_PAGES, Room};
 pub use error::NetError;
 pub use link::{FRAME_BYTES, Link};
 pub use listener::{Incoming, TcpListener};
 pub use loopback::Loopback;
-pub use stack::{Configuration, Network, Stack, Usage};
+pub use stack::{Configuration, Ipv6, Network, Stack, Usage};
 pub use stream::{Shutdown, TcpStream, check_keepalive};
-pub use udp::{MAX_DATAGRAM, UdpSocket};
+pub use udp::{MAX_DATAGRAM, UdpSocket, longest_datagram};

@@ -1,7 +1,7 @@
 //! Listeners.
 
 use core::fmt;
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 
 use gmp_sched::cancel::Limit;
 use gmp_sched::platform::Platform;
@@ -30,8 +30,9 @@ impl<Plat: Platform> fmt::Debug for TcpListener<Plat> {
 }
 
 impl<Plat: Network> TcpListener<Plat> {
-    /// Listens on a port. The address is `0.0.0.0` for peers in the network, or `127.0.0.1` for this computer itself.
-    /// The port 0 stands for a free one.
+    /// Listens on a port. The address is `0.0.0.0` for peers in the network, or `127.0.0.1` for this computer itself; for
+    /// connections of the kind IPv6, `[::]` or `[::1]`. A listener at `[::]` takes only those of this kind, so a server for
+    /// both kinds has two listeners. The port 0 stands for a free one.
     ///
     /// # Errors
     ///
@@ -51,7 +52,7 @@ impl<Plat: Network> TcpListener<Plat> {
 }
 
 impl<Plat: Platform> TcpListener<Plat> {
-    /// Like [`bind`](Self::bind), on this stack. The address is `0.0.0.0`, or that of the stack.
+    /// Like [`bind`](Self::bind), on this stack. The address is `0.0.0.0`, `[::]`, or one of the stack.
     ///
     /// # Errors
     ///
@@ -63,12 +64,12 @@ impl<Plat: Platform> TcpListener<Plat> {
     #[track_caller]
     pub fn bind_on(stack: &'static Stack<Plat>, address: impl ToSocketAddr) -> Result<Self, NetError> {
         let address = address.to_socket_addr()?;
-        if !address.ip().is_unspecified() && Some(address.ip()) != stack.address().map(IpAddr::V4) {
+        if !stack.can_bind(address.ip()) {
             return Err(NetError::AddrNotAvailable);
         }
         stack.with(|state| {
             state.check_link()?;
-            let (index, port, waits) = state.listen(address.port())?;
+            let (index, port, waits) = state.listen(address)?;
             Ok(Self { stack, index, address: SocketAddr::new(address.ip(), port), waits })
         })
     }
@@ -108,17 +109,15 @@ impl<Plat: Platform> TcpListener<Plat> {
         limit: impl Into<Limit<'l, Plat>>,
     ) -> Result<(TcpStream<Plat>, SocketAddr), NetError> {
         let user = caller::<Plat>();
-        let index = self.stack.wait(limit.into(), &self.waits.readable, |state| {
+        let stream = self.stack.wait(limit.into(), &self.waits.readable, |state| {
             let place = &mut state.listeners[self.index];
             if place.is_abandoned {
                 return Some(Err(NetError::ConnectionReset));
             }
             place.users.add(user);
             let index = state.accept(self.index)?;
-            state.note_user(index, user);
-            Some(Ok(index))
+            Some(Ok(TcpStream::new(self.stack, state, index, user)))
         })?;
-        let stream = TcpStream::new(self.stack, index);
         let peer = stream.peer_addr();
         Ok((stream, peer))
     }

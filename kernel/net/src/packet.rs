@@ -1,17 +1,26 @@
 //! One frame at a time, as a device of smoltcp.
 
 use alloc::boxed::Box;
-use core::net::Ipv4Addr;
+use core::net::IpAddr;
+use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use smoltcp::iface::{Interface, PollResult, SocketSet};
 use smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
-use smoltcp::wire::{EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, TcpPacket, TcpSeqNumber, UdpPacket};
+use smoltcp::wire::{
+    EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, Ipv6ExtHeader, Ipv6Packet, TcpPacket, TcpSeqNumber,
+    UdpPacket,
+};
 
-use crate::connections::{Key, Protocol};
+use crate::key::{Key, Protocol};
 use crate::link::{FRAME_BYTES, Link};
 use crate::sequence;
+
+/// The types of the messages of ICMPv6 about neighbours and routers (RFC 4861, 4), and that of the question for a
+/// neighbour's MAC address.
+const ABOUT_NEIGHBOURS: RangeInclusive<u8> = 133..=137;
+const NEIGHBOUR_SOLICITATION: u8 = 135;
 
 /// Returns a time of the scheduler's clock as smoltcp counts it: rounded down, so that nothing happens too early.
 pub(crate) fn micros(now: gmp_sched::time::Instant) -> Instant {
@@ -98,10 +107,23 @@ impl TxToken for Room<'_> {
         let Wire { link, room, is_unresolved, next_sequence, .. } = self.0;
         let frame = &mut room[..bytes];
         let result = fill(frame);
-        *is_unresolved = EthernetFrame::new_unchecked(&*frame).ethertype() == EthernetProtocol::Arp;
+        *is_unresolved = asks_for_neighbour(frame);
         sequence::number(frame, next_sequence);
         link.send(frame);
         result
+    }
+}
+
+/// Whether a frame asks for the MAC address of a neighbour.
+fn asks_for_neighbour(frame: &[u8]) -> bool {
+    let frame = EthernetFrame::new_unchecked(frame);
+    match frame.ethertype() {
+        EthernetProtocol::Arp => true,
+        EthernetProtocol::Ipv6 => {
+            let packet = Ipv6Packet::new_unchecked(frame.payload());
+            packet.next_header() == IpProtocol::Icmpv6 && packet.payload().first() == Some(&NEIGHBOUR_SOLICITATION)
+        }
+        _ => false,
     }
 }
 
@@ -116,8 +138,14 @@ pub(crate) fn send(
     let at = micros(now);
     wire.was_full = false;
     let mut packet = Packet { wire, received: None };
-    while interface.poll_egress(at, &mut packet, sockets) != PollResult::None {}
-    let due = interface.poll_at(at, sockets).map_or(gmp_sched::time::Instant::NEVER, |due| {
+    let due = loop {
+        let has_sent = interface.poll_egress(at, &mut packet, sockets) != PollResult::None;
+        let due = interface.poll_at(at, sockets);
+        if !has_sent || due.is_none_or(|due| due > at) {
+            break due;
+        }
+    };
+    let due = due.map_or(gmp_sched::time::Instant::NEVER, |due| {
         gmp_sched::time::Instant::from_nanos(u64::try_from(due.total_micros()).unwrap_or(0) * 1_000)
     });
     // What waits for the link is served in the order in which it came.
@@ -134,9 +162,9 @@ pub(crate) fn std_duration(time: Duration) -> Option<smoltcp::time::Duration> {
 pub(crate) enum Class {
     /// For a connection.
     Connection(Key, Segment),
-    /// For a UDP socket.
+    /// For a UDP socket with the key, or with that of the unspecified address.
     Datagram(Key),
-    /// About the addresses of neighbours.
+    /// About the addresses of neighbours, and routers.
     Neighbour,
     Other,
 }
@@ -144,8 +172,6 @@ pub(crate) enum Class {
 /// What matters of a segment before its connection gets it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Segment {
-    /// The address to which the segment was sent.
-    pub(crate) to: Ipv4Addr,
     /// Whether the segment synchronizes sequence numbers.
     pub(crate) is_syn: bool,
     /// Whether the segment asks for a new connection.
@@ -160,31 +186,46 @@ pub(crate) fn classify(frame: &[u8]) -> Class {
     let Ok(frame) = EthernetFrame::new_checked(frame) else { return Class::Other };
     match frame.ethertype() {
         EthernetProtocol::Arp => Class::Neighbour,
-        EthernetProtocol::Ipv4 => segment(frame.payload()).unwrap_or(Class::Other),
+        EthernetProtocol::Ipv4 => of_ipv4(frame.payload()).unwrap_or(Class::Other),
+        EthernetProtocol::Ipv6 => of_ipv6(frame.payload()).unwrap_or(Class::Other),
         _ => Class::Other,
     }
 }
 
-fn segment(packet: &[u8]) -> Option<Class> {
+fn of_ipv4(packet: &[u8]) -> Option<Class> {
     let packet = Ipv4Packet::new_checked(packet).ok()?;
     let is_whole = packet.frag_offset() == 0 && !packet.more_frags();
-    if !is_whole {
+    let addresses = (packet.src_addr().into(), packet.dst_addr().into());
+    if is_whole { of_ports(packet.next_header(), addresses, packet.payload()) } else { None }
+}
+
+fn of_ipv6(packet: &[u8]) -> Option<Class> {
+    let packet = Ipv6Packet::new_checked(packet).ok()?;
+    let (mut protocol, mut payload) = (packet.next_header(), packet.payload());
+    // The only header that smoltcp skips.
+    if protocol == IpProtocol::HopByHop {
+        let options = Ipv6ExtHeader::new_checked(payload).ok()?;
+        protocol = options.next_header();
+        payload = payload.get(8 * (usize::from(options.header_len()) + 1)..)?;
+    }
+    if protocol == IpProtocol::Icmpv6 {
+        return payload.first().filter(|kind| ABOUT_NEIGHBOURS.contains(kind)).map(|_| Class::Neighbour);
+    }
+    of_ports(protocol, (packet.src_addr().into(), packet.dst_addr().into()), payload)
+}
+
+fn of_ports(protocol: IpProtocol, (peer, local): (IpAddr, IpAddr), payload: &[u8]) -> Option<Class> {
+    if protocol == IpProtocol::Udp {
+        let datagram = UdpPacket::new_checked(payload).ok()?;
+        return Some(Class::Datagram(Key::of_datagrams(local, datagram.dst_port())));
+    }
+    if protocol != IpProtocol::Tcp {
         return None;
     }
-    if packet.next_header() == IpProtocol::Udp {
-        let datagram = UdpPacket::new_checked(packet.payload()).ok()?;
-        return Some(Class::Datagram(Key::of_datagrams(datagram.dst_port())));
-    }
-    if packet.next_header() != IpProtocol::Tcp {
-        return None;
-    }
-    let segment = TcpPacket::new_checked(packet.payload()).ok()?;
-    let (peer, peer_port, port) = (packet.src_addr(), segment.src_port(), segment.dst_port());
-    let key = Key { protocol: Protocol::Tcp, peer, peer_port, port };
+    let segment = TcpPacket::new_checked(payload).ok()?;
+    let (peer_port, port) = (segment.src_port(), segment.dst_port());
+    let key = Key { protocol: Protocol::Tcp, local, peer, peer_port, port };
     let is_syn = segment.syn() && !segment.rst();
     let (sequence, bytes) = (segment.seq_number().0.cast_unsigned(), segment.payload().len());
-    Some(Class::Connection(
-        key,
-        Segment { to: packet.dst_addr(), is_syn, begins: is_syn && !segment.ack(), sequence, bytes },
-    ))
+    Some(Class::Connection(key, Segment { is_syn, begins: is_syn && !segment.ack(), sequence, bytes }))
 }

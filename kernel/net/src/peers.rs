@@ -14,7 +14,7 @@ use crate::error::NetError;
 use crate::fuzz::fill_segment;
 use crate::packet::{Class, classify, std_duration};
 use crate::stack::Usage;
-use crate::tests::{ADDRESS, Bench, SERVER, arp_answer, datagram};
+use crate::tests::{ADDRESS, Bench, SERVER, arp_answer, datagram, on};
 
 const SYN: u8 = 1;
 const FIN: u8 = 2;
@@ -98,9 +98,9 @@ impl Peer {
 /// Returns a computer that knows its neighbour and listens on port 7, and the index of the listener.
 fn computer() -> (Bench, usize) {
     let mut bench = Bench::new(Some(ADDRESS), usize::MAX);
-    let (listener, ..) = bench.state.listen(7).unwrap();
+    let (listener, ..) = bench.state.listen(on(7)).unwrap();
     // Answers that were not asked for are not believed.
-    let stream = bench.state.connect(SERVER, 9, bench.now).unwrap();
+    let stream = bench.state.connect((SERVER, 9).into(), bench.now).unwrap();
     let mut peer = Peer::new(9, 0);
     assert_eq!(peer.receive(&mut bench), [SYN]);
     peer.next = 0;
@@ -143,7 +143,7 @@ fn nobody_connects_to_all_computers() {
     let (mut bench, _) = computer();
     let all = [Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST, Ipv4Addr::new(10, 0, 0, 255), Ipv4Addr::new(224, 0, 0, 1)];
     for peer in all {
-        assert_eq!(bench.state.connect(peer, 7, bench.now), Err(NetError::AddrNotAvailable), "{peer}");
+        assert_eq!(bench.state.connect((peer, 7).into(), bench.now), Err(NetError::AddrNotAvailable), "{peer}");
     }
 }
 
@@ -294,14 +294,14 @@ fn in_state(bench: &mut Bench, listener: usize, state: TcpState) -> (Peer, usize
     let mut peer = Peer::new(200, 7);
     let now = bench.now;
     if state == TcpState::SynSent {
-        let stream = bench.state.connect(SERVER, peer.port, now).unwrap();
+        let stream = bench.state.connect((SERVER, peer.port).into(), now).unwrap();
         assert_eq!(peer.receive(bench), [SYN]);
         peer.next = 0;
         return (peer, stream);
     }
     if state == TcpState::SynReceived {
         assert_eq!(peer.send(bench, SYN, &[]), [SYN | ACK]);
-        let key = |key: &crate::connections::Key| key.peer_port == peer.port;
+        let key = |key: &crate::key::Key| key.peer_port == peer.port;
         let index = bench
             .state
             .connections
@@ -399,9 +399,9 @@ fn what_a_g_leaves_behind_is_ended_and_its_entries_are_free_when_the_values_are_
     let (mut bench, listener) = computer();
     let (state, now) = (&mut bench.state, bench.now);
     state.listeners[listener].users.add(GoroutineId::MAIN);
-    let (shared, ..) = state.listen(8).unwrap();
+    let (shared, ..) = state.listen(on(8)).unwrap();
     state.listeners[shared].users = Users::Several;
-    let (socket, _) = state.bind_datagrams(9).unwrap();
+    let (socket, _) = state.bind_datagrams(on(9)).unwrap();
     state.note_user(socket, GoroutineId::MAIN);
     let mut peer = Peer::new(100, 7);
     peer.connect(&mut bench);
@@ -415,8 +415,8 @@ fn what_a_g_leaves_behind_is_ended_and_its_entries_are_free_when_the_values_are_
     assert_eq!(bench.state.usage(), Usage { listeners: 1, ..Usage::default() });
     assert_eq!(queued.send(&mut bench, ACK, b"x"), [RST]);
     // Another G may still have the values. The ports are free, and new objects do not get their places.
-    let (second, ..) = bench.state.listen(7).unwrap();
-    let (other, _) = bench.state.bind_datagrams(9).unwrap();
+    let (second, ..) = bench.state.listen(on(7)).unwrap();
+    let (other, _) = bench.state.bind_datagrams(on(9)).unwrap();
     assert!(second != listener && other != socket);
     let mut peer = Peer::new(100, 7);
     peer.connect(&mut bench);
@@ -429,6 +429,6 @@ fn what_a_g_leaves_behind_is_ended_and_its_entries_are_free_when_the_values_are_
     bench.state.unlisten(listener, now);
     bench.state.remove_datagrams(socket);
     assert_eq!(bench.state.usage(), Usage { connections: 1, listeners: 2, udp_sockets: 1, ..Usage::default() });
-    assert_eq!(bench.state.listen(10).unwrap().0, listener);
-    assert_eq!(bench.state.bind_datagrams(11).unwrap().0, socket);
+    assert_eq!(bench.state.listen(on(10)).unwrap().0, listener);
+    assert_eq!(bench.state.bind_datagrams(on(11)).unwrap().0, socket);
 }

@@ -6,19 +6,30 @@
 //! (RFC 9293, 3.10.7.4), and so it does not learn what is acknowledged. If both sides send, both can wait in this way for
 //! ever, although every segment arrives. So a segment without data gets the first number that was never used.
 
-use smoltcp::wire::{EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, TcpPacket, TcpSeqNumber};
+use smoltcp::wire::{
+    EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, TcpSeqNumber,
+};
 
 /// Notes in `next` the first sequence number that a connection has never used, and lets a segment without data have it.
 /// `frame` is a frame that a socket sends.
 pub(crate) fn number(frame: &mut [u8], next: &mut Option<TcpSeqNumber>) {
     let mut frame = EthernetFrame::new_unchecked(frame);
-    if frame.ethertype() != EthernetProtocol::Ipv4 {
-        return;
-    }
-    let mut packet = Ipv4Packet::new_unchecked(frame.payload_mut());
-    if packet.next_header() == IpProtocol::Tcp {
-        let ends = [packet.src_addr(), packet.dst_addr()].map(IpAddress::Ipv4);
-        number_segment(packet.payload_mut(), ends, next);
+    match frame.ethertype() {
+        EthernetProtocol::Ipv4 => {
+            let mut packet = Ipv4Packet::new_unchecked(frame.payload_mut());
+            if packet.next_header() == IpProtocol::Tcp {
+                let ends = [packet.src_addr(), packet.dst_addr()].map(IpAddress::Ipv4);
+                number_segment(packet.payload_mut(), ends, next);
+            }
+        }
+        EthernetProtocol::Ipv6 => {
+            let mut packet = Ipv6Packet::new_unchecked(frame.payload_mut());
+            if packet.next_header() == IpProtocol::Tcp {
+                let ends = [packet.src_addr(), packet.dst_addr()].map(IpAddress::Ipv6);
+                number_segment(packet.payload_mut(), ends, next);
+            }
+        }
+        _ => {}
     }
 }
 

@@ -23,8 +23,8 @@ pub(crate) struct Services {
     pub(crate) sockets: SocketSet<'static>,
     dhcp: Option<SocketHandle>,
     dns: SocketHandle,
-    /// Whether the server for names was given, so that those of DHCP are not used.
-    has_name_server: bool,
+    /// The server for names, if it was given, so that those of DHCP are not used.
+    pub(crate) name_server: Option<IpAddr>,
     /// How many names are being looked up.
     queries: usize,
     /// When a service needs attention.
@@ -41,19 +41,19 @@ impl Services {
         let mut queries = Vec::new();
         queries.try_reserve_exact(QUERIES).map_err(|_| OutOfResources)?;
         queries.resize_with(QUERIES, || None);
-        let servers = configuration.dns.map(IpAddress::Ipv4);
+        let servers = configuration.dns.map(IpAddress::from);
         let dns = sockets.add(dns::Socket::new(servers.as_slice(), queries.leak()));
         let due = if uses_dhcp { now } else { Instant::NEVER };
-        Ok(Self { sockets, dhcp, dns, has_name_server: servers.is_some(), queries: 0, due })
+        Ok(Self { sockets, dhcp, dns, name_server: configuration.dns, queries: 0, due })
     }
 }
 
 impl<Plat: Platform> State<Plat> {
-    /// Sets the address of the computer, and the computer that passes packets on.
+    /// Sets the IPv4 address of the computer, and the computer that passes packets on.
     pub(crate) fn configure(&mut self, address: Option<Ipv4Cidr>, gateway: Option<Ipv4Addr>) {
         self.interface.update_ip_addrs(|addresses| {
-            addresses.clear();
-            // There is room for two addresses.
+            addresses.retain(|address| matches!(address, IpCidr::Ipv6(_)));
+            // There is room for three addresses.
             let _ = address.map(|address| addresses.push(IpCidr::Ipv4(address)));
         });
         self.interface.routes_mut().remove_default_ipv4_route();
@@ -66,6 +66,7 @@ impl<Plat: Platform> State<Plat> {
 
     /// Lets the services send what they have to send, and takes over what DHCP has found out.
     pub(crate) fn settle_services(&mut self, now: Instant) {
+        self.settle_ipv6(now);
         let services = &mut self.services;
         let mut due = send(&mut self.interface, &mut self.wire, &mut services.sockets, now);
         // When its lease is over or a server does not answer, the client of DHCP begins anew, without sending. What it
@@ -73,7 +74,7 @@ impl<Plat: Platform> State<Plat> {
         if due <= now && !self.wire.was_full {
             due = send(&mut self.interface, &mut self.wire, &mut services.sockets, now);
         }
-        services.due = due;
+        services.due = due.min(self.ipv6.due());
         if services.queries != 0 {
             self.configured.readable.notify_all();
         }
@@ -83,7 +84,7 @@ impl<Plat: Platform> State<Plat> {
             Some(dhcpv4::Event::Deconfigured) => self.configure(None, None),
             Some(dhcpv4::Event::Configured(config)) => {
                 let (address, router, servers) = (config.address, config.router, config.dns_servers);
-                if !services.has_name_server {
+                if services.name_server.is_none() {
                     let servers: Vec<_> = servers.into_iter().map(IpAddress::Ipv4).collect();
                     services.sockets.get_mut::<dns::Socket<'_>>(services.dns).update_servers(&servers);
                 }
@@ -95,9 +96,9 @@ impl<Plat: Platform> State<Plat> {
     }
 
     /// Begins to look up the addresses of a name.
-    pub(crate) fn ask(&mut self, name: &str, now: Instant) -> Result<QueryHandle, NetError> {
+    pub(crate) fn ask(&mut self, name: &str, kind: DnsQueryType, now: Instant) -> Result<QueryHandle, NetError> {
         let dns = self.services.sockets.get_mut::<dns::Socket<'_>>(self.services.dns);
-        let query = dns.start_query(self.interface.context(), name, DnsQueryType::A).map_err(|error| match error {
+        let query = dns.start_query(self.interface.context(), name, kind).map_err(|error| match error {
             StartQueryError::NoFreeSlot => NetError::OutOfResources,
             StartQueryError::InvalidName | StartQueryError::NameTooLong => NetError::InvalidInput,
         })?;

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ops::Add;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,8 +12,10 @@ use gmp_sched::goroutine::GoroutineId;
 use gmp_sched::platform::{OutOfResources, Platform};
 use gmp_sched::sync::{LimitedCondvar as _, LimitedMutex as _, Mutex, MutexGuard};
 use gmp_sched::time;
+use smoltcp::wire::DnsQueryType;
 
 use crate::buffers::MakeRoom;
+use crate::connections::Waits;
 use crate::error::NetError;
 use crate::link::Link;
 use crate::state::State;
@@ -29,10 +31,29 @@ pub struct Configuration {
     pub address: Option<(Ipv4Addr, u8)>,
     /// The computer that passes packets on to other networks.
     pub gateway: Option<Ipv4Addr>,
+    /// The addresses of the kind IPv6.
+    pub ipv6: Ipv6,
     /// The server that knows the addresses of names. Without it, those are used that DHCP names.
-    pub dns: Option<Ipv4Addr>,
+    pub dns: Option<IpAddr>,
     /// Random: determines the sequence numbers and ports of connections.
     pub seed: u64,
+}
+
+/// Which addresses of the kind IPv6 a computer has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Ipv6 {
+    /// None.
+    #[default]
+    Off,
+    /// One for its link, and another one if there is a router that says how it begins.
+    Automatic,
+    /// One for its link, except for a loopback, and this one.
+    Fixed {
+        /// The address, and how many of its bits are those of the network.
+        address: (Ipv6Addr, u8),
+        /// The computer that passes packets on to other networks.
+        gateway: Option<Ipv6Addr>,
+    },
 }
 
 /// How many objects of a stack are in use.
@@ -76,6 +97,8 @@ pub trait Network: Platform {
 /// The protocols over one link.
 pub struct Stack<Plat: Platform> {
     state: Mutex<State<Plat>, Plat>,
+    /// For calls that wait for an address of this computer, or of a name.
+    pub(crate) configured: &'static Waits<Plat>,
     /// Wakes the G that serves the link.
     wake: Wake<Plat>,
     /// The Gs that have ended without dropping their values, and what they have left behind is still there.
@@ -115,7 +138,8 @@ impl<Plat: Platform> Stack<Plat> {
     ) -> Result<Self, OutOfResources> {
         let state = State::new(link, make_room, configuration, time::now::<Plat>())?;
         let [has_abandoned, is_closed] = [const { AtomicBool::new(false) }; 2];
-        Ok(Self { state: Mutex::new(state), wake, abandoned: Mutex::new(Vec::new()), has_abandoned, is_closed })
+        let (configured, abandoned) = (state.configured, Mutex::new(Vec::new()));
+        Ok(Self { state: Mutex::new(state), configured, wake, abandoned, has_abandoned, is_closed })
     }
 
     /// Wakes the G that serves the link. Called by the interrupt of the link. Callable from everywhere.
@@ -179,7 +203,7 @@ impl<Plat: Platform> Stack<Plat> {
         }
     }
 
-    /// Returns the address of the computer, or `None` if DHCP has not found it yet.
+    /// Returns the IPv4 address of the computer, or `None` if DHCP has not found it yet.
     pub fn address(&self) -> Option<Ipv4Addr> {
         self.state.lock().address()
     }
@@ -194,24 +218,33 @@ impl<Plat: Platform> Stack<Plat> {
         self.state.lock().usage()
     }
 
-    /// Waits until the computer has an address, and returns it.
+    /// Whether a listener or a UDP socket can have this address: it is one of the computer, or stands for all of them.
+    pub(crate) fn can_bind(&self, address: IpAddr) -> bool {
+        address.is_unspecified() || self.state.lock().interface.has_ip_addr(address)
+    }
+
+    /// Waits until the computer has an IPv4 address, and returns it.
     ///
     /// # Errors
     ///
     /// If the limit ends the wait, or the device is broken.
-    pub fn wait_for_address<'l>(&self, limit: impl Into<Limit<'l, Plat>>) -> Result<Ipv4Addr, NetError> {
-        let limit = limit.into();
-        let mut state = self.state.lock_until(limit)?;
-        loop {
-            state.check_link()?;
-            if let Some(address) = state.address() {
-                return Ok(address);
-            }
-            state.configured.readable.wait_limited(&mut state, limit)?;
+    pub fn wait_for_address<'l>(&'static self, limit: impl Into<Limit<'l, Plat>>) -> Result<Ipv4Addr, NetError> {
+        match self.wait_for_source(IpAddr::V4(Ipv4Addr::UNSPECIFIED), limit.into())? {
+            IpAddr::V4(address) => Ok(address),
+            IpAddr::V6(_) => Err(NetError::AddrNotAvailable),
         }
     }
 
-    /// Looks up the addresses of a name.
+    /// Waits until the computer has an address from which it can reach `peer`, and returns it.
+    ///
+    /// # Errors
+    /// If the limit ends the wait, the device is broken, or no router names an IPv6 address.
+    pub(crate) fn wait_for_source(&'static self, peer: IpAddr, limit: Limit<'_, Plat>) -> Result<IpAddr, NetError> {
+        self.wait(limit, &self.configured.readable, |state| state.source_if_known(peer))
+    }
+
+    /// Looks up the addresses of a name. Those of the kind IPv6 are looked up only if there is none of the kind IPv4, and if
+    /// the computer has an address of the kind IPv6 that is valid beyond its link.
     ///
     /// # Errors
     ///
@@ -220,11 +253,20 @@ impl<Plat: Platform> Stack<Plat> {
     /// device is broken.
     pub fn lookup<'l>(&'static self, name: &str, limit: impl Into<Limit<'l, Plat>>) -> Result<Vec<IpAddr>, NetError> {
         let limit = limit.into();
-        self.wait_for_address(limit)?;
-        let (query, waits) =
-            self.with(|state| Ok::<_, NetError>((state.ask(name, time::now::<Plat>())?, state.configured)))?;
+        let server = self.with(|state| state.services.name_server);
+        self.wait_for_source(server.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), limit)?;
+        match self.query(name, DnsQueryType::A, limit) {
+            Err(NetError::NameNotFound) if self.with(|state| state.ipv6.has_global()) => {
+                self.query(name, DnsQueryType::Aaaa, limit)
+            }
+            result => result,
+        }
+    }
+
+    fn query(&'static self, name: &str, kind: DnsQueryType, limit: Limit<'_, Plat>) -> Result<Vec<IpAddr>, NetError> {
+        let query = self.with(|state| state.ask(name, kind, time::now::<Plat>()))?;
         let mut is_over = false;
-        let addresses = self.wait(limit, &waits.readable, |state| {
+        let addresses = self.wait(limit, &self.configured.readable, |state| {
             let answer = state.answer(query);
             is_over = answer.is_some();
             answer

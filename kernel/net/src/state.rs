@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 
 use gmp_sched::platform::{OutOfResources, Platform};
@@ -16,6 +16,8 @@ use crate::abandoned::Users;
 use crate::buffers::MakeRoom;
 use crate::connections::{Connection, Connections, Owner, Waits};
 use crate::error::NetError;
+use crate::ipv6::Addresses;
+use crate::key::Key;
 use crate::link::{FRAME_BYTES, Link};
 use crate::packet::{Class, Packet, Wire, classify, micros, send, std_duration};
 use crate::services::Services;
@@ -34,6 +36,8 @@ const CLOSING: Duration = Duration::from_secs(30);
 
 /// A listener.
 pub(crate) struct Listener {
+    /// The address may be unspecified.
+    pub(crate) address: IpAddr,
     pub(crate) port: u16,
     /// The connections that their peers have not confirmed.
     pub(crate) half_open: Vec<usize>,
@@ -53,6 +57,7 @@ pub(crate) struct Place<Plat: Platform> {
 pub(crate) struct State<Plat: Platform> {
     pub(crate) interface: Interface,
     pub(crate) wire: Wire,
+    pub(crate) ipv6: Addresses,
     pub(crate) connections: Connections<Plat>,
     pub(crate) listeners: Vec<Place<Plat>>,
     pub(crate) services: Services,
@@ -66,7 +71,7 @@ pub(crate) struct State<Plat: Platform> {
     pub(crate) last_port: u16,
     /// For `connect`, which waits for an address of this computer.
     pub(crate) configured: &'static Waits<Plat>,
-    received: Box<[u8; FRAME_BYTES]>,
+    pub(crate) received: Box<[u8; FRAME_BYTES]>,
 }
 
 impl<Plat: Platform> State<Plat> {
@@ -80,12 +85,16 @@ impl<Plat: Platform> State<Plat> {
         config.random_seed = configuration.seed;
         let mut wire = Wire::new(link);
         let interface = Interface::new(config, &mut Packet { wire: &mut wire, received: None }, micros(now));
+        let ipv6 = Addresses::new(configuration.ipv6, EthernetAddress(wire.link.mac()), now);
+        let mut services = Services::new(configuration, now)?;
+        services.due = services.due.min(ipv6.due());
         let mut state = Self {
             interface,
             wire,
+            ipv6,
             connections: Connections::new(configuration.seed.rotate_left(32), make_room),
             listeners: Vec::new(),
-            services: Services::new(configuration, now)?,
+            services,
             udp_sockets: 0,
             abandoned: 0,
             asleep_until: Instant::NEVER,
@@ -97,6 +106,7 @@ impl<Plat: Platform> State<Plat> {
         if let Some((address, prefix)) = configuration.address {
             state.configure(Some(Ipv4Cidr::new(address, prefix.min(32))), configuration.gateway);
         }
+        state.configure_ipv6();
         Ok(state)
     }
 
@@ -135,10 +145,13 @@ impl<Plat: Platform> State<Plat> {
 
     fn pass_on(&mut self, bytes: usize, now: Instant) {
         let class = classify(&self.received[..bytes]);
+        if class == Class::Neighbour {
+            self.answer_own_question(bytes);
+        }
         let connection = match class {
-            // smoltcp would answer a segment for all with a reset.
-            Class::Connection(_, segment) if Some(segment.to) != self.address() => return,
             Class::Connection(key, segment) => match self.connections.find(key) {
+                // smoltcp would answer a segment for all with a reset.
+                None if !self.interface.has_ip_addr(key.local) => return,
                 None if segment.begins => match self.half_open(key) {
                     Ok(connection) => connection,
                     // The peer tries again.
@@ -146,7 +159,13 @@ impl<Plat: Platform> State<Plat> {
                 },
                 connection => connection,
             },
-            Class::Datagram(key) => self.connections.find(key),
+            // smoltcp takes each address that ends like one of this computer.
+            Class::Datagram(Key { local: local @ IpAddr::V6(_), .. })
+                if !local.is_multicast() && !self.interface.has_ip_addr(local) =>
+            {
+                return;
+            }
+            Class::Datagram(key) => self.find_datagrams(key),
             _ => None,
         };
         let sockets = match connection.and_then(|index| self.connections.get(index)) {
@@ -180,6 +199,7 @@ impl<Plat: Platform> State<Plat> {
             }
             (Some(index), _) => self.settle(index, now),
             (None, Class::Neighbour) => {
+                self.hear_router(bytes, now);
                 for _ in 0..self.connections.unresolved() {
                     let Some(index) = self.connections.take_unresolved() else { break };
                     self.settle(index, now);
@@ -233,7 +253,7 @@ impl<Plat: Platform> State<Plat> {
             return self.wake(index, can_read, can_write);
         }
         let socket = connection.socket();
-        let (state, is_over) = (socket.state(), socket.remote_endpoint().is_none());
+        let state = socket.state();
         let (can_read, can_write) = (socket.can_recv() || !socket.may_recv(), socket.can_send() || !socket.may_send());
         match owner {
             Owner::HalfOpen(listener) => match state {
@@ -254,7 +274,7 @@ impl<Plat: Platform> State<Plat> {
                 }
             },
             Owner::Queued(_) | Owner::Stream => {
-                if is_over {
+                if connection.socket().remote_endpoint().is_none() {
                     self.connections.forget_key(index);
                 }
                 self.wake(index, can_read, can_write);
@@ -351,10 +371,10 @@ fn limit_silence(connection: &mut Connection, now: Instant) {
     }
     if owner == Owner::Datagrams {
         if connection.is_unresolved && is_over {
-            let port = connection.key.port;
+            let at = connection.key.endpoint();
             connection.datagrams().close();
             // The socket is closed, and the port is not zero.
-            let _ = connection.datagrams().bind(port);
+            let _ = connection.datagrams().bind(at);
             connection.is_unresolved = false;
         }
         return;

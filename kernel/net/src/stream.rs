@@ -1,11 +1,12 @@
 //! Connections, as programs use them.
 
 use core::fmt;
-use core::net::{IpAddr, SocketAddr, SocketAddrV4};
+use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
 
 use embedded_io::{ErrorType, Read, Write};
 use gmp_sched::cancel::Limit;
+use gmp_sched::goroutine::GoroutineId;
 use gmp_sched::platform::Platform;
 use gmp_sched::time;
 use smoltcp::socket::tcp::{RecvError, State as TcpState};
@@ -16,6 +17,7 @@ use crate::connections::{Connection, Waits};
 use crate::error::NetError;
 use crate::packet::std_duration;
 use crate::stack::{Network, Stack};
+use crate::state::State;
 
 /// Which half of a connection [`TcpStream::shutdown`] ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,8 +38,8 @@ pub struct TcpStream<Plat: Platform> {
     stack: &'static Stack<Plat>,
     index: usize,
     waits: &'static Waits<Plat>,
-    local: SocketAddrV4,
-    peer: SocketAddrV4,
+    local: SocketAddr,
+    peer: SocketAddr,
 }
 
 impl<Plat: Platform> fmt::Debug for TcpStream<Plat> {
@@ -100,16 +102,14 @@ impl<Plat: Platform> TcpStream<Plat> {
     ) -> Result<Self, NetError> {
         let limit = limit.into();
         let address = address.to_socket_addr()?;
-        let IpAddr::V4(peer) = address.ip() else { return Err(NetError::AddrNotAvailable) };
-        stack.wait_for_address(limit)?;
-        let index = stack.with(|state| {
-            let index = state.connect(peer, address.port(), time::now::<Plat>())?;
-            state.note_user(index, caller::<Plat>());
-            Ok::<_, NetError>(index)
+        let user = caller::<Plat>();
+        let stream = stack.wait(limit, &stack.configured.readable, |state| {
+            let known = state.source_if_known(address.ip())?;
+            let index = known.and_then(|_| state.connect(address, time::now::<Plat>()));
+            Some(index.map(|index| Self::new(stack, state, index, user)))
         })?;
         let began = time::now::<Plat>();
-        let stream = Self::new(stack, index);
-        stack.wait(limit, &stream.waits.writable, |state| match state.connection(index)?.socket().state() {
+        stack.wait(limit, &stream.waits.writable, |state| match state.connection(stream.index)?.socket().state() {
             TcpState::SynSent => None,
             TcpState::Closed if time::now::<Plat>() < began + Duration::from_secs(29) => {
                 Some(Err(NetError::ConnectionRefused))
@@ -120,28 +120,26 @@ impl<Plat: Platform> TcpStream<Plat> {
         Ok(stream)
     }
 
-    /// Makes the stream of a connection that belongs to no other one.
-    pub(crate) fn new(stack: &'static Stack<Plat>, index: usize) -> Self {
-        let none = SocketAddrV4::new(core::net::Ipv4Addr::UNSPECIFIED, 0);
-        stack.with(|state| {
-            let (waits, address) = (state.waits(index), state.address());
-            let key = state.connection(index).map(|connection| connection.key);
-            let local = key.map_or(none, |key| SocketAddrV4::new(address.unwrap_or(*none.ip()), key.port));
-            let peer = key.map_or(none, |key| SocketAddrV4::new(key.peer, key.peer_port));
-            Self { stack, index, waits, local, peer }
-        })
+    /// Makes the stream of a connection that belongs to no other one. The caller uses it.
+    pub(crate) fn new(stack: &'static Stack<Plat>, state: &mut State<Plat>, index: usize, user: GoroutineId) -> Self {
+        state.note_user(index, user);
+        let none = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+        let key = state.connection(index).map(|connection| connection.key);
+        let local = key.map_or(none, |key| SocketAddr::new(key.local, key.port));
+        let peer = key.map_or(none, |key| SocketAddr::new(key.peer, key.peer_port));
+        Self { stack, index, waits: state.waits(index), local, peer }
     }
 
     /// Returns the address of this end.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.local.into()
+        self.local
     }
 
     /// Returns the address of the peer.
     #[must_use]
     pub fn peer_addr(&self) -> SocketAddr {
-        self.peer.into()
+        self.peer
     }
 
     /// Reads bytes that have arrived, at least one. Returns their number, which is 0 at the end of the data, or if

@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
@@ -18,8 +18,8 @@ use gmp_sched::native::Native;
 use gmp_sched::time::Instant;
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
-    ArpOperation, ArpPacket, ArpRepr, DhcpMessageType, DhcpPacket, DhcpRepr, EthernetAddress, EthernetFrame,
-    EthernetProtocol, EthernetRepr, IpProtocol, Ipv4Packet, Ipv4Repr, UdpPacket, UdpRepr,
+    ArpOperation, ArpPacket, ArpRepr, DhcpMessageType, DhcpPacket, DhcpRepr, DnsQueryType, EthernetAddress,
+    EthernetFrame, EthernetProtocol, EthernetRepr, IpProtocol, Ipv4Packet, Ipv4Repr, UdpPacket, UdpRepr,
 };
 
 use crate::buffers::{PAGE_BYTES, ROOM_PAGES, Room};
@@ -28,10 +28,16 @@ use crate::link::{FRAME_BYTES, Link};
 use crate::stack::Configuration;
 use crate::state::State;
 
-const OWN: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 1]);
-const OTHER: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 2]);
+pub(crate) const OWN: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 1]);
+pub(crate) const OTHER: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 2]);
 pub(crate) const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const ANY: SocketAddr = on(0);
+
+/// Returns a port of all addresses. The port 0 stands for a free one.
+pub(crate) const fn on(port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)
+}
 
 /// What the other end of a link sees and does.
 #[derive(Default)]
@@ -89,11 +95,15 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new(address: Option<Ipv4Addr>, room: usize) -> Self {
+        let dns = address.map(|_| SERVER.into());
+        let address = address.map(|it| (it, 24));
+        Self::with(&Configuration { address, dns, seed: 1, ..Configuration::default() }, room)
+    }
+
+    pub(crate) fn with(configuration: &Configuration, room: usize) -> Self {
         let other = Arc::new(Mutex::new(Other { room, ..Other::default() }));
-        let dns = address.map(|_| SERVER);
-        let configuration = Configuration { address: address.map(|it| (it, 24)), gateway: None, dns, seed: 1 };
         let now = Instant::from_nanos(1_000_000_007);
-        let state = State::new(Box::new(Scripted(other.clone())), guarded::make, &configuration, now).unwrap();
+        let state = State::new(Box::new(Scripted(other.clone())), guarded::make, configuration, now).unwrap();
         Self { state, other, now }
     }
 
@@ -243,7 +253,7 @@ fn answer_of_a_neighbour_sends_what_waits_for_it_and_nothing_else() {
     let mut bench = Bench::new(Some(ADDRESS), 1_000);
     let neighbours = [SERVER, Ipv4Addr::new(10, 0, 0, 3)];
     for peer in [neighbours[0], neighbours[0], neighbours[1]] {
-        bench.state.connect(peer, 7, bench.now).unwrap();
+        bench.state.connect((peer, 7).into(), bench.now).unwrap();
     }
     // smoltcp asks once a second at most, for whatever neighbour.
     assert_eq!(bench.serve().0.len(), 1);
@@ -259,7 +269,7 @@ fn answer_of_a_neighbour_sends_what_waits_for_it_and_nothing_else() {
 fn full_link_delays_connections_until_it_has_room() {
     let mut bench = Bench::new(Some(ADDRESS), 0);
     for _ in 0..5 {
-        bench.state.connect(SERVER, 7, bench.now).unwrap();
+        bench.state.connect((SERVER, 7).into(), bench.now).unwrap();
     }
     assert_eq!(bench.serve().1, Instant::NEVER);
     for room in [1, 1] {
@@ -288,8 +298,8 @@ fn serve_loop(bench: &mut Bench) -> Instant {
 #[test]
 fn connection_that_was_idle_for_long_ends_in_order_and_a_peer_that_is_silent_is_given_up() {
     let mut bench = Bench::new(Some(ADDRESS), usize::MAX);
-    let (listener, port, _) = bench.state.listen(0).unwrap();
-    let near = bench.state.connect(ADDRESS, port, bench.now).unwrap();
+    let (listener, port, _) = bench.state.listen(ANY).unwrap();
+    let near = bench.state.connect((ADDRESS, port).into(), bench.now).unwrap();
     serve_loop(&mut bench);
     let far = bench.state.accept(listener).unwrap();
     bench.now += Duration::from_secs(1_000);
@@ -313,11 +323,11 @@ fn connection_that_was_idle_for_long_ends_in_order_and_a_peer_that_is_silent_is_
 #[test]
 fn connection_to_the_own_address_never_gets_the_port_of_its_peer() {
     let mut bench = Bench::new(Some(ADDRESS), usize::MAX);
-    let (_, listened, _) = bench.state.listen(0).unwrap();
+    let (_, listened, _) = bench.state.listen(ANY).unwrap();
     for peer_port in [listened, 50_000] {
         // All free ports but one. Each connection is reset, so that its port is free again.
         for _ in 0..(1 << 14) + 10 {
-            let index = bench.state.connect(ADDRESS, peer_port, bench.now).unwrap();
+            let index = bench.state.connect((ADDRESS, peer_port).into(), bench.now).unwrap();
             let port = bench.state.connection(index).unwrap().key.port;
             assert!(port != listened && port != peer_port, "{port}");
             bench.state.release(index, bench.now);
@@ -336,7 +346,7 @@ fn send_datagram(bench: &mut Bench, socket: usize, to: Ipv4Addr) -> bool {
 #[test]
 fn datagrams_for_a_silent_neighbour_do_not_stop_those_for_others() {
     let mut bench = Bench::new(Some(ADDRESS), 1_000);
-    let (socket, _) = bench.state.bind_datagrams(0).unwrap();
+    let (socket, _) = bench.state.bind_datagrams(ANY).unwrap();
     while send_datagram(&mut bench, socket, Ipv4Addr::new(10, 0, 0, 99)) {}
     let began = bench.now;
     while !send_datagram(&mut bench, socket, SERVER) {
@@ -357,10 +367,11 @@ fn datagrams_for_a_silent_neighbour_do_not_stop_those_for_others() {
 fn names_are_looked_up_and_queries_leave_nothing_behind() {
     let mut bench = Bench::new(Some(ADDRESS), 1_000);
     for name in ["", ".", "a..b", &"x".repeat(64), &"x.".repeat(130)] {
-        assert_eq!(bench.state.ask(name, bench.now).map(drop), Err(NetError::InvalidInput), "{name}");
+        assert_eq!(bench.state.ask(name, DnsQueryType::A, bench.now).map(drop), Err(NetError::InvalidInput), "{name}");
     }
-    let queries: Vec<_> = (0..16).map(|_| bench.state.ask("host.example", bench.now).unwrap()).collect();
-    assert_eq!(bench.state.ask("host.example", bench.now).map(drop), Err(NetError::OutOfResources));
+    let queries: Vec<_> =
+        (0..16).map(|_| bench.state.ask("host.example", DnsQueryType::A, bench.now).unwrap()).collect();
+    assert_eq!(bench.state.ask("host.example", DnsQueryType::A, bench.now).map(drop), Err(NetError::OutOfResources));
     queries.iter().skip(1).for_each(|&query| bench.state.cancel(query));
     assert_eq!(bench.state.answer(queries[0]), None);
     // smoltcp asks for the address of the server's device first.
@@ -378,7 +389,7 @@ fn names_are_looked_up_and_queries_leave_nothing_behind() {
     bench.serve();
     assert_eq!(bench.state.answer(queries[0]), Some(Ok(vec![Ipv4Addr::new(10, 9, 8, 7).into()])));
     // This time nobody answers.
-    let query = bench.state.ask("host.example", bench.now).unwrap();
+    let query = bench.state.ask("host.example", DnsQueryType::A, bench.now).unwrap();
     let began = bench.now;
     while bench.state.answer(query).is_none() {
         bench.now = bench.serve().1;

@@ -1,24 +1,31 @@
 //! UDP sockets.
 
 use core::fmt;
-use core::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use core::net::SocketAddr;
 
 use gmp_sched::cancel::Limit;
 use gmp_sched::platform::Platform;
 use gmp_sched::time;
 use smoltcp::socket::udp::{SendError, UdpMetadata};
-use smoltcp::wire::IpAddress;
+use smoltcp::wire::IpEndpoint;
 
 use crate::abandoned::caller;
-use crate::address::{ToSocketAddr, lookup_name, with_each};
+use crate::address::{ToSocketAddr, datagram_peer, lookup_name, with_each};
 use crate::connections::{Owner, Waits};
 use crate::error::NetError;
 use crate::link::FRAME_BYTES;
 use crate::stack::{Network, Stack};
 use crate::state::State;
 
-/// The largest datagram: what fits into a frame beside the headers of Ethernet, IPv4 and UDP. Datagrams are not split.
+/// The largest datagram: what fits into a frame beside the headers of Ethernet, IPv4 and UDP. Datagrams are not split. The
+/// header of IPv6 is 20 bytes longer, so datagrams of this kind are that much shorter.
 pub const MAX_DATAGRAM: usize = FRAME_BYTES - 14 - 20 - 8;
+
+/// Returns the length of the largest datagram of the kind of `address`.
+#[must_use]
+pub const fn longest_datagram(address: SocketAddr) -> usize {
+    if address.is_ipv4() { MAX_DATAGRAM } else { MAX_DATAGRAM - 20 }
+}
 
 /// A UDP socket. All functions take `&self`, so several Gs can use a socket, each receiving or sending.
 ///
@@ -38,7 +45,7 @@ impl<Plat: Platform> fmt::Debug for UdpSocket<Plat> {
 
 impl<Plat: Network> UdpSocket<Plat> {
     /// Makes a socket with a port. The address is `0.0.0.0` for peers in the network, or `127.0.0.1` for this computer
-    /// itself. The port 0 stands for a free one.
+    /// itself; for peers of the kind IPv6, `[::]` or `[::1]`. The port 0 stands for a free one.
     ///
     /// # Errors
     ///
@@ -58,7 +65,7 @@ impl<Plat: Network> UdpSocket<Plat> {
 }
 
 impl<Plat: Platform> UdpSocket<Plat> {
-    /// Like [`bind`](Self::bind), on this stack. The address is `0.0.0.0`, or that of the stack.
+    /// Like [`bind`](Self::bind), on this stack. The address is `0.0.0.0`, `[::]`, or one of the stack.
     ///
     /// # Errors
     ///
@@ -70,12 +77,12 @@ impl<Plat: Platform> UdpSocket<Plat> {
     #[track_caller]
     pub fn bind_on(stack: &'static Stack<Plat>, address: impl ToSocketAddr) -> Result<Self, NetError> {
         let address = address.to_socket_addr()?;
-        if !address.ip().is_unspecified() && Some(address.ip()) != stack.address().map(IpAddr::V4) {
+        if !stack.can_bind(address.ip()) {
             return Err(NetError::AddrNotAvailable);
         }
         stack.with(|state| {
             state.check_link()?;
-            let (index, port) = state.bind_datagrams(address.port())?;
+            let (index, port) = state.bind_datagrams(address)?;
             state.note_user(index, caller::<Plat>());
             let waits = state.waits(index);
             Ok(Self { stack, index, waits, address: SocketAddr::new(address.ip(), port) })
@@ -94,7 +101,7 @@ impl<Plat: Platform> UdpSocket<Plat> {
     ///
     /// If the address is not valid, or of a kind that the network does not have.
     pub fn connect(&self, address: impl ToSocketAddr) -> Result<(), NetError> {
-        let peer = v4(address)?;
+        let peer = datagram_peer(self.address, address.to_socket_addr()?)?;
         self.stack.with(|state| state.connection(self.index).map(|socket| socket.peer = Some(peer)));
         Ok(())
     }
@@ -104,7 +111,7 @@ impl<Plat: Platform> UdpSocket<Plat> {
     ///
     /// # Errors
     ///
-    /// [`NetError::MessageTooLong`] for more than [`MAX_DATAGRAM`] bytes. If the address is not valid, or the device is
+    /// [`NetError::MessageTooLong`] for more than [`MAX_DATAGRAM`] bytes, or 20 less with IPv6. If the address is not valid, or the device is
     /// broken. That nobody receives the datagram is no error.
     ///
     /// # Panics
@@ -131,7 +138,7 @@ impl<Plat: Platform> UdpSocket<Plat> {
         address: impl ToSocketAddr,
         limit: impl Into<Limit<'l, Plat>>,
     ) -> Result<usize, NetError> {
-        self.send_limited(data, Some(v4(address)?), limit.into())
+        self.send_limited(data, Some(datagram_peer(self.address, address.to_socket_addr()?)?), limit.into())
     }
 
     /// Sends a datagram to the peer of [`connect`](Self::connect). Returns its length. Blocks like
@@ -150,20 +157,23 @@ impl<Plat: Platform> UdpSocket<Plat> {
     }
 
     #[track_caller]
-    fn send_limited(&self, data: &[u8], to: Option<SocketAddrV4>, limit: Limit<'_, Plat>) -> Result<usize, NetError> {
-        if data.len() > MAX_DATAGRAM {
+    fn send_limited(&self, data: &[u8], to: Option<SocketAddr>, limit: Limit<'_, Plat>) -> Result<usize, NetError> {
+        if data.len() > longest_datagram(self.address) {
             return Err(NetError::MessageTooLong);
         }
-        self.stack.wait_for_address(limit)?;
         let user = caller::<Plat>();
+        let chosen = self.stack.with(|state| state.connection(self.index).and_then(|socket| socket.peer));
+        let to = to.or(chosen).ok_or(NetError::InvalidInput)?;
+        self.stack.wait_for_source(to.ip(), limit)?;
         self.stack.wait(limit, &self.waits.writable, |state| {
             state.note_user(self.index, user);
+            let local_address = state.source(to.ip()).filter(|_| self.address.ip().is_unspecified()).map(Into::into);
             let connection = state.connection(self.index)?;
             if connection.owner == Owner::Abandoned {
                 return Some(Err(NetError::ConnectionReset));
             }
-            let Some(to) = to.or(connection.peer) else { return Some(Err(NetError::InvalidInput)) };
-            match connection.datagrams().send_slice(data, (IpAddress::Ipv4(*to.ip()), to.port())) {
+            let to = UdpMetadata { local_address, ..UdpMetadata::from(IpEndpoint::from(to)) };
+            match connection.datagrams().send_slice(data, to) {
                 Ok(()) => {
                     state.settle(self.index, time::now::<Plat>());
                     Some(Ok(data.len()))
@@ -238,23 +248,14 @@ impl<Plat: Platform> Drop for UdpSocket<Plat> {
 /// Takes the next datagram of a socket, if there is one. Drops those that are not of the socket's peer.
 fn take<Plat: Platform>(state: &mut State<Plat>, index: usize, buffer: &mut [u8]) -> Option<(usize, SocketAddr)> {
     let connection = state.connection(index)?;
-    let peer = connection.peer.map(SocketAddr::V4);
+    let peer = connection.peer;
     loop {
         let (data, UdpMetadata { endpoint, .. }) = connection.datagrams().recv().ok()?;
-        let IpAddress::Ipv4(address) = endpoint.addr;
-        let sender = SocketAddr::new(address.into(), endpoint.port);
+        let sender = SocketAddr::new(endpoint.addr.into(), endpoint.port);
         if peer.is_none_or(|peer| peer == sender) {
             let bytes = data.len().min(buffer.len());
             buffer[..bytes].copy_from_slice(&data[..bytes]);
             return Some((bytes, sender));
         }
-    }
-}
-
-/// Returns an address to which a datagram can be sent.
-fn v4(address: impl ToSocketAddr) -> Result<SocketAddrV4, NetError> {
-    match address.to_socket_addr()? {
-        SocketAddr::V4(address) if *address.ip() != Ipv4Addr::UNSPECIFIED && address.port() != 0 => Ok(address),
-        _ => Err(NetError::AddrNotAvailable),
     }
 }

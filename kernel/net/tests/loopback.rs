@@ -3,7 +3,7 @@
 #[path = "shared/guarded.rs"]
 mod guarded;
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use gmp_sched::cancel::ContextError;
 use gmp_sched::cancel::Limit;
 use gmp_sched::native::{self, Native, go, now, sleep};
-use kernel_net::{Configuration, Loopback, MAX_DATAGRAM, NetError, PAGE_BYTES, ROOM_PAGES, Room, Usage};
+use kernel_net::{Configuration, Ipv6, Loopback, MAX_DATAGRAM, NetError, PAGE_BYTES, ROOM_PAGES, Room, Usage};
 
 type Stack = kernel_net::Stack<Native>;
 type TcpListener = kernel_net::TcpListener<Native>;
@@ -20,11 +20,64 @@ type TcpStream = kernel_net::TcpStream<Native>;
 
 /// Makes a stack with a loopback, which a G serves.
 fn loopback(stack: &'static OnceLock<Stack>) -> &'static Stack {
-    let configuration = Configuration { address: Some((Ipv4Addr::LOCALHOST, 8)), gateway: None, dns: None, seed: 7 };
+    let ipv6 = Ipv6::Fixed { address: (Ipv6Addr::LOCALHOST, 128), gateway: None };
+    let address = Some((Ipv4Addr::LOCALHOST, 8));
+    let configuration = Configuration { address, ipv6, seed: 7, ..Configuration::default() };
     let made =
         stack.get_or_init(|| Stack::new(Box::new(Loopback::new()), guarded::make, &configuration).expect("memory"));
     go(move || made.serve()).detach();
     made
+}
+
+#[test]
+fn the_two_kinds_of_addresses_do_not_meet() {
+    static STACK: OnceLock<Stack> = OnceLock::new();
+    // SAFETY: the threads of the test stay alive until the process ends.
+    let machine = unsafe { native::enter() };
+    machine.run(2, || {
+        let stack = loopback(&STACK);
+        let bind = |text: &str| TcpListener::bind_on(stack, text);
+        let listener = bind("[::1]:0").unwrap();
+        let at = listener.local_addr();
+        assert_eq!(at.ip(), Ipv6Addr::LOCALHOST);
+        for (address, is_free) in
+            [("[::]", false), ("[::1]", false), ("127.0.0.1", true), ("0.0.0.0", true), ("[fe80::1]", false)]
+        {
+            let result = bind(&format!("{address}:{}", at.port())).map(drop);
+            assert_eq!(result.is_ok(), is_free, "{address}: {result:?}");
+        }
+        let near = TcpStream::connect_on(stack, at, Limit::NONE).unwrap();
+        let (far, peer) = listener.accept().unwrap();
+        assert_eq!((peer, far.local_addr()), (near.local_addr(), at));
+        let sent = vec![7; 100_000];
+        let writes = go({
+            let sent = sent.clone();
+            move || near.write_all(&sent).map(|()| drop(near))
+        });
+        let (mut received, mut buffer) = (Vec::new(), [0; 5_000]);
+        while let count @ 1.. = far.read(&mut buffer).unwrap() {
+            received.extend_from_slice(&buffer[..count]);
+        }
+        writes.join().unwrap().unwrap();
+        assert!(received == sent);
+        let v4 = (Ipv4Addr::LOCALHOST, at.port());
+        let refused = TcpStream::connect_on(stack, v4, Limit::NONE).map(drop);
+        assert_eq!(refused, Err(NetError::ConnectionRefused));
+
+        let sockets = ["[::]:0", "[::1]:0", "127.0.0.1:0"].map(|text| UdpSocket::bind_on(stack, text).unwrap());
+        let [all, near, other] = &sockets;
+        let port = all.local_addr().port();
+        assert_eq!(UdpSocket::bind_on(stack, (Ipv6Addr::LOCALHOST, port)).map(drop), Err(NetError::AddrInUse));
+        assert_eq!(other.local_addr().port(), port);
+        let longest = MAX_DATAGRAM - 20;
+        assert_eq!(near.send_to(&vec![1; longest], (Ipv6Addr::LOCALHOST, port)), Ok(longest));
+        assert_eq!(all.recv_from(&mut [0; 2_000]), Ok((longest, near.local_addr())));
+        assert_eq!(near.send_to(&vec![1; longest + 1], (Ipv6Addr::LOCALHOST, port)), Err(NetError::MessageTooLong));
+        for (from, to) in [(near, "127.0.0.1:7"), (all, "127.0.0.1:7"), (other, "[::1]:7"), (near, "[::]:7")] {
+            assert_eq!(from.send_to(b"x", to), Err(NetError::AddrNotAvailable), "{to}");
+        }
+        drop((sockets, far, listener));
+    });
 }
 
 /// More connections end at once than the loopback has room for frames.

@@ -2,6 +2,7 @@
 //! each value to the module that the option configures. docs/manual/options.md lists all options.
 
 use core::fmt::Display;
+use core::net::IpAddr;
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
@@ -9,7 +10,7 @@ use boot_protocol::kernel_option::{self, DNS, GATEWAY, IP, PREEMPTION, STDERR, S
 use boot_protocol::memory_disk::DiskFault;
 use boot_protocol::observed_memory::Purpose;
 use gmp_sched::schedtrace::Schedtrace;
-use kernel_net::Configuration;
+use kernel_net::{Configuration, Ipv6};
 
 use crate::cpu::cpus;
 use crate::diagnostics::{publish, schedtrace};
@@ -95,12 +96,27 @@ pub(super) fn disk_model() -> Model {
     }
 }
 
-/// Returns the addresses of the computer, according to the options `ip`, `gateway` and `dns`.
+/// Returns the addresses of the computer, according to the options `ip` and `gateway`, of which each may have a value of
+/// the kind IPv4 and one of the kind IPv6, and `dns`.
 pub(super) fn net_configuration() -> Configuration {
-    let address = args::option(IP).and_then(kernel_option::network);
-    let gateway = args::option(GATEWAY).and_then(|text| text.parse().ok());
-    let dns = args::option(DNS).and_then(|text| text.parse().ok());
-    Configuration { address, gateway, dns, seed: 0 }
+    let mut configuration = Configuration { ipv6: Ipv6::Automatic, ..Configuration::default() };
+    let mut gateway6 = None;
+    for gateway in args::options(GATEWAY).filter_map(|text| text.parse().ok()) {
+        match gateway {
+            IpAddr::V4(gateway) => configuration.gateway = Some(gateway),
+            IpAddr::V6(gateway) => gateway6 = Some(gateway),
+        }
+    }
+    for (address, bits) in args::options(IP).filter_map(kernel_option::network) {
+        match address {
+            IpAddr::V4(address) => configuration.address = Some((address, bits)),
+            IpAddr::V6(address) => {
+                configuration.ipv6 = Ipv6::Fixed { address: (address, bits), gateway: gateway6 };
+            }
+        }
+    }
+    configuration.dns = args::option(DNS).and_then(|text| text.parse().ok());
+    configuration
 }
 
 /// Returns the value of the option `timer`, which says which mode of the local APIC's timer is used.

@@ -8,13 +8,13 @@ pub mod sim;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use gmp_sched::goroutine::GoroutineId;
 use gmp_sched::platform::OutOfResources;
-use kernel_net::{Configuration, Loopback, Network, PAGE_BYTES, ROOM_PAGES, Room, Stack};
+use kernel_net::{Configuration, Ipv6, Loopback, Network, PAGE_BYTES, ROOM_PAGES, Room, Stack};
 use spin::Once;
 
 use crate::cpu::contexts;
@@ -129,7 +129,9 @@ fn make_network(seed: u64) -> Result<Stack<Kernel>, NetError> {
 
 /// Makes the stack of the loopback.
 fn make_loopback(seed: u64) -> Result<Stack<Kernel>, NetError> {
-    let configuration = Configuration { address: Some((Ipv4Addr::LOCALHOST, 8)), gateway: None, dns: None, seed };
+    let ipv6 = Ipv6::Fixed { address: (Ipv6Addr::LOCALHOST, 128), gateway: None };
+    let address = Some((Ipv4Addr::LOCALHOST, 8));
+    let configuration = Configuration { address, ipv6, seed, ..Configuration::default() };
     Ok(Stack::new(Box::new(Loopback::new()), make_room, &configuration)?)
 }
 
@@ -179,7 +181,7 @@ pub(crate) fn abandon(goroutine: GoroutineId) {
     }
 }
 
-/// Waits until the computer has an address, and returns it. Blocks the calling G.
+/// Waits until the computer has an IPv4 address, and returns it. Blocks the calling G.
 ///
 /// # Errors
 ///

@@ -15,8 +15,13 @@ fn echo(stream: &TcpStream) -> Result<(), NetError> {
 
 /// The whole test needs no device and no host, so with `--icount` all runs are equal.
 fn loopback_returns_what_is_sent() {
-    assert_eq!(TcpStream::connect("127.0.0.1:7").map(drop), Err(NetError::ConnectionRefused));
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    returns_what_is_sent("127.0.0.1");
+    returns_what_is_sent("::1");
+}
+
+fn returns_what_is_sent(own: &str) {
+    assert_eq!(TcpStream::connect((own, 7)).map(drop), Err(NetError::ConnectionRefused));
+    let listener = TcpListener::bind((own, 0)).unwrap();
     let address = listener.local_addr();
     let accepts = go(move || {
         for stream in listener.incoming().take(20) {

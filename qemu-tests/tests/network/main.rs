@@ -1,7 +1,7 @@
 //! Tests of the network: programs on the host talk to a program on the machine, through QEMU's user network.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, TcpListener, TcpStream};
 use std::thread;
 
 use sha2::{Digest as _, Sha256};
@@ -106,7 +106,12 @@ fn address_may_be_an_option() {
 
 /// Serves one request on the host, with an answer of this many bytes. Returns the port.
 pub(crate) fn serve_once(bytes: usize) -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    serve_once_at(Ipv4Addr::LOCALHOST.into(), bytes)
+}
+
+/// The same at an address of the host.
+fn serve_once_at(address: IpAddr, bytes: usize) -> u16 {
+    let listener = TcpListener::bind((address, 0)).expect("a free port");
     let port = listener.local_addr().expect("an address").port();
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a client");
@@ -141,6 +146,20 @@ fn machine_connects_to_the_host() {
         let (status, text, said) = fetch(url);
         assert!(status == Some(1) && said.contains(&format!("fetch: {url}: {mistake}\n")) && text.is_empty(), "{said}");
     }
+}
+
+/// In QEMU's network, the host's `::1` is fec0::2, and a router names the network fec0::/64.
+#[test]
+fn machine_connects_to_the_host_over_ipv6() {
+    let fetch = |options: &[&str]| {
+        let url = format!("http://[fec0::2]:{}/page", serve_once_at(Ipv6Addr::LOCALHOST.into(), 100_000));
+        let output = boot(&[&["--smp=2", "--net=user"], options].concat(), &["fetch", &url]).output();
+        let output = output.expect("boot runs");
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.stdout == "0123456789".repeat(10_000).as_bytes(), "{} bytes", output.stdout.len());
+    };
+    fetch(&[]);
+    fetch(&["--kernel-option=ip=fec0::77/64", "--kernel-option=gateway=fe80::2"]);
 }
 
 #[test]

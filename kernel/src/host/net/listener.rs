@@ -1,12 +1,12 @@
 //! Listeners on the host.
 
 use core::fmt;
-use core::net::{Ipv4Addr, SocketAddr};
+use core::net::SocketAddr;
 
 use kernel_net::{NetError, ToSocketAddr};
 
 use super::readiness::{Watched, Way};
-use super::{Counted, LISTENERS, TcpStream, error, lookup_name};
+use super::{Counted, LISTENERS, TcpStream, error, lookup_name, loopback};
 use crate::host::platform::Limit;
 
 /// A port on which peers can connect. See [`kernel_net::TcpListener`], which the machine has.
@@ -24,7 +24,8 @@ impl fmt::Debug for TcpListener {
 
 impl TcpListener {
     /// Listens on a port of the host's loopback address. The address is `0.0.0.0` or `127.0.0.1`, which mean the same
-    /// here. (On the machine, `0.0.0.0` listens in the network.) If the port is 0, a free port is chosen.
+    /// here, or for connections of the kind IPv6 `[::]` or `[::1]`. (On the machine, `0.0.0.0` and `[::]` listen in the
+    /// network.) A listener takes only connections of its kind. If the port is 0, a free port is chosen.
     ///
     /// # Errors
     ///
@@ -34,10 +35,7 @@ impl TcpListener {
     }
 
     fn bind_to(address: SocketAddr) -> Result<Self, NetError> {
-        if !address.ip().is_unspecified() && address.ip() != Ipv4Addr::LOCALHOST {
-            return Err(NetError::AddrNotAvailable);
-        }
-        let listener = mio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, address.port()).into());
+        let listener = mio::net::TcpListener::bind(loopback(address)?);
         let listener = listener.map_err(|it| error(&it))?;
         let address = listener.local_addr().map_err(|it| error(&it))?;
         Ok(Self { listener: Watched::new(listener)?, address, _counted: Counted::new(&LISTENERS) })

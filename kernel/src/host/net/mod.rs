@@ -5,9 +5,10 @@ mod readiness;
 pub mod sim;
 mod udp;
 
+use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::io::{self, Read as _, Write as _};
@@ -115,7 +116,6 @@ impl TcpStream {
 
     #[track_caller]
     fn connect_to(address: SocketAddr, limit: Limit<'_>) -> Result<Self, NetError> {
-        let IpAddr::V4(_) = address.ip() else { return Err(NetError::AddrNotAvailable) };
         let stream = Watched::new(mio::net::TcpStream::connect(address).map_err(|it| error(&it))?)?;
         stream.wait(Way::Write, limit, |stream| {
             // The attempt is over when the socket has an error or a peer (the manual of `mio`).
@@ -309,7 +309,14 @@ impl embedded_io::Write for TcpStream {
     }
 }
 
-/// Returns the address of the computer, which is the host's loopback address. The machine may have to wait for it.
+/// Returns the host's loopback address for a listener or a UDP socket at this address, of which there is one of each kind.
+fn loopback(address: SocketAddr) -> Result<SocketAddr, NetError> {
+    let own = if address.is_ipv4() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { IpAddr::V6(Ipv6Addr::LOCALHOST) };
+    let is_own = address.ip().is_unspecified() || address.ip() == own;
+    if is_own { Ok(SocketAddr::new(own, address.port())) } else { Err(NetError::AddrNotAvailable) }
+}
+
+/// Returns the IPv4 address of the computer, which is the host's loopback address. The machine may have to wait for it.
 ///
 /// # Errors
 ///
@@ -329,7 +336,7 @@ pub fn address_until<'l>(_limit: impl Into<Limit<'l>>) -> Result<Ipv4Addr, NetEr
 ///
 /// # Errors
 ///
-/// [`NetError::NameNotFound`] if the host finds no address of a kind that the network has. If the text has no port, or
+/// [`NetError::NameNotFound`] if the host finds no address. If the text has no port, or
 /// the limit is over.
 ///
 /// # Panics
@@ -337,6 +344,9 @@ pub fn address_until<'l>(_limit: impl Into<Limit<'l>>) -> Result<Ipv4Addr, NetEr
 /// If the caller is not a G, or must not block.
 #[track_caller]
 pub fn lookup_host_until<'l>(text: &str, limit: impl Into<Limit<'l>>) -> Result<Vec<SocketAddr>, NetError> {
+    if let Ok(address) = text.parse() {
+        return Ok(vec![address]);
+    }
     let (name, port) = kernel_net::split_host(text)?;
     lookup_name(name, port, limit.into())
 }
@@ -349,7 +359,9 @@ fn lookup_name(name: &str, port: u16, limit: Limit<'_>) -> Result<Vec<SocketAddr
     }
     let host = (name, port);
     let found = gmp_sched::native::blocking(|| std::net::ToSocketAddrs::to_socket_addrs(&host));
-    let addresses: Vec<_> = found.map_err(|_| NetError::NameNotFound)?.filter(SocketAddr::is_ipv4).collect();
+    let mut addresses: Vec<_> = found.map_err(|_| NetError::NameNotFound)?.collect();
+    // As on the machine.
+    addresses.sort_by_key(SocketAddr::is_ipv6);
     if addresses.is_empty() { Err(NetError::NameNotFound) } else { Ok(addresses) }
 }
 

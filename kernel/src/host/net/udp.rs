@@ -1,20 +1,20 @@
 //! UDP sockets of the operating system.
 
 use core::fmt;
-use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use core::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 
-use kernel_net::{MAX_DATAGRAM, NetError, ToSocketAddr};
+use kernel_net::{NetError, ToSocketAddr, datagram_peer, longest_datagram};
 
 use super::readiness::{Watched, Way};
-use super::{Counted, UDP_SOCKETS, error, lookup_name};
+use super::{Counted, UDP_SOCKETS, error, lookup_name, loopback};
 use crate::host::platform::Limit;
 
 /// A UDP socket. See [`kernel_net::UdpSocket`], which the machine has.
 pub struct UdpSocket {
     socket: Watched<mio::net::UdpSocket>,
     address: SocketAddr,
-    peer: Mutex<Option<SocketAddrV4>>,
+    peer: Mutex<Option<SocketAddr>>,
     _counted: Counted,
 }
 
@@ -26,7 +26,7 @@ impl fmt::Debug for UdpSocket {
 
 impl UdpSocket {
     /// Makes a socket with a port of the host's loopback address. The address is `0.0.0.0` or `127.0.0.1`, which is the
-    /// same here. The port 0 stands for a free one.
+    /// same here, or for peers of the kind IPv6 `[::]` or `[::1]`. The port 0 stands for a free one.
     ///
     /// # Errors
     ///
@@ -36,10 +36,7 @@ impl UdpSocket {
     }
 
     fn bind_to(address: SocketAddr) -> Result<Self, NetError> {
-        if !address.ip().is_unspecified() && address.ip() != Ipv4Addr::LOCALHOST {
-            return Err(NetError::AddrNotAvailable);
-        }
-        let socket = mio::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, address.port()).into());
+        let socket = mio::net::UdpSocket::bind(loopback(address)?);
         let socket = socket.map_err(|it| error(&it))?;
         let address = socket.local_addr().map_err(|it| error(&it))?;
         Ok(Self {
@@ -62,12 +59,12 @@ impl UdpSocket {
     ///
     /// If the address is not valid, or of a kind that the network does not have.
     pub fn connect(&self, address: impl ToSocketAddr) -> Result<(), NetError> {
-        let peer = v4(address)?;
+        let peer = datagram_peer(self.address, address.to_socket_addr()?)?;
         *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = Some(peer);
         Ok(())
     }
 
-    fn peer(&self) -> Option<SocketAddrV4> {
+    fn peer(&self) -> Option<SocketAddr> {
         *self.peer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -75,7 +72,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// [`NetError::MessageTooLong`] for more than [`MAX_DATAGRAM`] bytes. If the address is not valid, or the host
+    /// [`NetError::MessageTooLong`] for more than [`MAX_DATAGRAM`](super::MAX_DATAGRAM) bytes, or 20 less with IPv6. If the address is not valid, or the host
     /// refuses it. That nobody receives the datagram is no error.
     ///
     /// # Panics
@@ -102,8 +99,8 @@ impl UdpSocket {
         address: impl ToSocketAddr,
         limit: impl Into<Limit<'l>>,
     ) -> Result<usize, NetError> {
-        let to = SocketAddr::V4(v4(address)?);
-        if data.len() > MAX_DATAGRAM {
+        let to = datagram_peer(self.address, address.to_socket_addr()?)?;
+        if data.len() > longest_datagram(self.address) {
             return Err(NetError::MessageTooLong);
         }
         self.socket.wait(Way::Write, limit.into(), |socket| socket.send_to(data, to))
@@ -157,7 +154,7 @@ impl UdpSocket {
         self.socket.wait(Way::Read, limit.into(), |socket| {
             loop {
                 let (bytes, sender) = socket.recv_from(buffer)?;
-                if self.peer().is_none_or(|peer| SocketAddr::V4(peer) == sender) {
+                if self.peer().is_none_or(|peer| peer == sender) {
                     return Ok((bytes, sender));
                 }
             }
@@ -176,13 +173,5 @@ impl UdpSocket {
     #[track_caller]
     pub fn recv(&self, buffer: &mut [u8]) -> Result<usize, NetError> {
         self.recv_from(buffer).map(|(bytes, _)| bytes)
-    }
-}
-
-/// Returns an address to which a datagram can be sent.
-fn v4(address: impl ToSocketAddr) -> Result<SocketAddrV4, NetError> {
-    match address.to_socket_addr()? {
-        SocketAddr::V4(address) if *address.ip() != Ipv4Addr::UNSPECIFIED && address.port() != 0 => Ok(address),
-        _ => Err(NetError::AddrNotAvailable),
     }
 }
