@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use gmp_sched::cancel::ContextError;
+use gmp_sched::chan::TryRecvError;
 use gmp_sched::native;
-use kernel::net::{self, MAX_DATAGRAM, NetError, TcpListener, TcpStream, UdpSocket, Usage};
-use kernel::prelude::{go, now, sleep};
+use kernel::net::{self, MAX_DATAGRAM, NetError, Shutdown, TcpListener, TcpStream, UdpSocket, Usage};
+use kernel::prelude::{Receiver, go, now, select, sleep};
 
 const LATE: NetError = NetError::Limit(ContextError::DeadlineExceeded);
 
@@ -27,6 +28,7 @@ fn network_of_the_host_is_that_of_the_machine() {
         names_stand_for_addresses();
         panicking_g_leaves_no_socket();
         the_two_kinds_of_addresses_do_not_meet();
+        selects_wait_for_sockets();
         keepalive_can_be_set();
         assert_eq!(net::usage(), Usage::default());
     });
@@ -43,7 +45,8 @@ fn datagrams_arrive_whole_from_the_peer_that_was_chosen() {
     assert_eq!(UdpSocket::bind("10.9.9.9:0").map(drop), Err(NetError::AddrNotAvailable));
     assert_eq!(near.send(b"to nobody"), Err(NetError::InvalidInput));
     assert_eq!(near.send_to(b"x", "0.0.0.0:7"), Err(NetError::AddrNotAvailable));
-    assert_eq!(near.send_to(b"x", "nowhere:7"), Err(NetError::InvalidInput));
+    assert_eq!(near.send_to(b"x", "a..b:7"), Err(NetError::NameNotFound));
+    assert_eq!(near.send_to_until(b"x", ("localhost", 7), now()), Err(LATE));
     assert_eq!(near.send_to(&[0; MAX_DATAGRAM + 1], taken), Err(NetError::MessageTooLong));
     far.connect(near.local_addr()).unwrap();
     near.connect(far.local_addr()).unwrap();
@@ -120,6 +123,23 @@ fn names_stand_for_addresses() {
     }
     assert_eq!(TcpStream::connect("a..b:1").map(drop), Err(NetError::NameNotFound));
     assert_eq!(TcpStream::connect_until(("localhost", port), now()).map(drop), Err(LATE));
+    // Of the addresses of a name, a datagram goes to that of the socket's kind.
+    for own in ["127.0.0.1:0", "[::1]:0"] {
+        let socket = UdpSocket::bind(own).unwrap();
+        let port = socket.local_addr().port();
+        let result = socket.send_to(b"data", ("localhost", port));
+        let found = net::lookup_host_until(&format!("localhost:{port}"), now() + Duration::from_secs(60)).unwrap();
+        if !found.contains(&socket.local_addr()) {
+            // Not every host has an IPv6 address of this name.
+            assert_eq!(result, Err(NetError::AddrNotAvailable), "{own}");
+            continue;
+        }
+        assert_eq!(result, Ok(4), "{own}");
+        assert_eq!(socket.recv_from(&mut [0; 9]), Ok((4, socket.local_addr())));
+        socket.connect(("localhost", port)).unwrap();
+        assert_eq!(socket.send(b"more data"), Ok(9));
+        assert_eq!(socket.recv_from(&mut [0; 9]), Ok((9, socket.local_addr())));
+    }
 }
 
 fn the_two_kinds_of_addresses_do_not_meet() {
@@ -142,6 +162,56 @@ fn the_two_kinds_of_addresses_do_not_meet() {
     for (from, to) in [(&all, other.local_addr()), (&other, all.local_addr())] {
         assert_eq!(from.send_to(b"x", to), Err(NetError::AddrNotAvailable));
     }
+}
+
+fn selects_wait_for_sockets() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (accepts, arrives) = (listener.readable().unwrap(), datagrams.readable().unwrap());
+    assert_eq!((accepts.try_recv(), arrives.try_recv()), (Err(TryRecvError::Empty), Err(TryRecvError::Empty)));
+    // What comes after the receiver was made, and what came before.
+    let near = TcpStream::connect(listener.local_addr()).unwrap();
+    accepts.recv().unwrap();
+    listener.readable().unwrap().recv().unwrap();
+    let (far, _) = listener.accept().unwrap();
+    assert_eq!(listener.readable().unwrap().try_recv(), Err(TryRecvError::Empty));
+    datagrams.send_to(b"data", datagrams.local_addr()).unwrap();
+    arrives.recv().unwrap();
+    assert_eq!(datagrams.recv(&mut [0; 9]), Ok(4));
+    assert_eq!(datagrams.readable().unwrap().try_recv(), Err(TryRecvError::Empty));
+    // Two Gs at both ends, each with a select for reads and writes.
+    let bytes = 1_000_000;
+    let pump = move |stream: &TcpStream| {
+        let (mut buffer, mut read, mut written) = (vec![0; 10_000], 0, 0);
+        while read < bytes || written < bytes {
+            let readable = if read < bytes { stream.readable().unwrap() } else { Receiver::never() };
+            let writable = if written < bytes { stream.writable().unwrap() } else { Receiver::never() };
+            select! {
+                recv(readable) -> _ => read += stream.read(&mut buffer).expect("data is there"),
+                recv(writable) -> _ => {
+                    let count = (bytes - written).min(buffer.len());
+                    written += stream.write(&buffer[..count]).expect("there is room");
+                }
+                timeout(Duration::from_secs(60)) => panic!("{read} bytes read, {written} written"),
+            }
+        }
+    };
+    let other = go(move || {
+        pump(&far);
+        far
+    });
+    pump(&near);
+    let far = other.join().unwrap();
+    // The end of the peer's data, and of the own half, need no wait.
+    let waits = far.readable().unwrap();
+    assert_eq!(waits.try_recv(), Err(TryRecvError::Empty));
+    near.shutdown(Shutdown::Write).unwrap();
+    waits.recv().unwrap();
+    assert_eq!(far.read(&mut [0; 9]), Ok(0));
+    drop(far);
+    // The channel ends with its socket.
+    drop(listener);
+    assert!(accepts.is_closed() && waits.is_closed());
 }
 
 fn keepalive_can_be_set() {

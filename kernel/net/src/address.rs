@@ -5,12 +5,13 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use gmp_sched::cancel::Limit;
+use gmp_sched::platform::Platform;
 
 use crate::error::NetError;
-use crate::stack::Network;
+use crate::stack::{Network, Stack};
 
 /// An address that a call of this crate accepts: a socket address, a pair of an IP address and a port, or text such as
-/// `10.0.2.2:80` or `[fec0::2]:80`. `bind` and `connect` also accept a name in place of the IP address.
+/// `10.0.2.2:80` or `[fec0::2]:80`. `bind`, `connect` and `send_to` also accept a name in place of the IP address.
 pub trait ToSocketAddr {
     /// Returns the address.
     ///
@@ -167,10 +168,31 @@ pub(crate) fn lookup_name<'l, Plat: Network>(
     port: u16,
     limit: impl Into<Limit<'l, Plat>>,
 ) -> Result<Vec<SocketAddr>, NetError> {
-    if name == "localhost" {
-        let both = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
-        return Ok(both.map(|address| SocketAddr::new(address, port)).to_vec());
+    match own_name(name, port) {
+        Some(addresses) => Ok(addresses),
+        None => Plat::stack(IpAddr::V4(Ipv4Addr::UNSPECIFIED))?.lookup_with_port(name, port, limit.into()),
     }
-    let addresses = Plat::stack(IpAddr::V4(Ipv4Addr::UNSPECIFIED))?.lookup(name, limit)?;
-    Ok(addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect())
+}
+
+/// Returns the addresses of the name of this computer.
+fn own_name(name: &str, port: u16) -> Option<Vec<SocketAddr>> {
+    let both = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+    (name == "localhost").then(|| both.map(|address| SocketAddr::new(address, port)).to_vec())
+}
+
+impl<Plat: Platform> Stack<Plat> {
+    /// Returns the addresses of a name that this stack, and no other one, looks up.
+    #[track_caller]
+    pub(crate) fn lookup_with_port(
+        &'static self,
+        name: &str,
+        port: u16,
+        limit: Limit<'_, Plat>,
+    ) -> Result<Vec<SocketAddr>, NetError> {
+        if let Some(addresses) = own_name(name, port) {
+            return Ok(addresses);
+        }
+        let addresses = self.lookup(name, limit)?;
+        Ok(addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect())
+    }
 }

@@ -17,13 +17,21 @@
 
 #![expect(unsafe_code, reason = "makes buffers of addresses")]
 
+use alloc::vec::Vec;
 use core::ptr::NonNull;
 use core::slice;
 
 use gmp_sched::platform::OutOfResources;
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer};
+use smoltcp::socket::udp;
 
 use crate::packet::Segment;
+
+/// The size of the buffer for the datagrams that a UDP socket has received, and of that for those to send.
+const DATAGRAM_BYTES: usize = 16 * 1024;
+
+/// How many datagrams each of the two buffers of a UDP socket holds at most.
+const DATAGRAMS: usize = 16;
 
 /// The size of a page of a [`Room`].
 pub const PAGE_BYTES: usize = 4096;
@@ -203,6 +211,17 @@ impl Buffers {
     pub(crate) fn reclaim(&mut self) -> bool {
         self.room.reclaim()
     }
+}
+
+/// Makes one of the two buffers of a UDP socket.
+pub(crate) fn datagrams() -> Result<udp::PacketBuffer<'static>, OutOfResources> {
+    let mut places = Vec::new();
+    places.try_reserve_exact(DATAGRAMS).map_err(|_| OutOfResources)?;
+    places.resize(DATAGRAMS, udp::PacketMetadata::EMPTY);
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(DATAGRAM_BYTES).map_err(|_| OutOfResources)?;
+    bytes.resize(DATAGRAM_BYTES, 0);
+    Ok(udp::PacketBuffer::new(places, bytes))
 }
 
 #[cfg(test)]

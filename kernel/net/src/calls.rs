@@ -4,16 +4,18 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use gmp_sched::chan::Receiver;
 use gmp_sched::platform::{OutOfResources, Platform};
 use gmp_sched::time::Instant;
 use smoltcp::socket::tcp::State as TcpState;
 use smoltcp::wire::IpCidr;
 
 use crate::abandoned::Users;
-use crate::connections::{Connection, Owner, Waits};
+use crate::connections::{Connection, Owner};
 use crate::error::NetError;
 use crate::key::{Key, Protocol, unspecified};
 use crate::packet::std_duration;
+use crate::readiness::{Readiness, Waits};
 use crate::state::{BACKLOG, HALF_OPEN, Listener, Place, SILENCE, State};
 
 /// The ports that are chosen for connections, and for listeners without a fixed port.
@@ -40,6 +42,7 @@ impl<Plat: Platform> State<Plat> {
             self.listeners.push(Place {
                 listener: None,
                 waits: Waits::allocate()?,
+                select: Readiness::new(),
                 users: Users::Nobody,
                 is_abandoned: false,
             });
@@ -85,16 +88,36 @@ impl<Plat: Platform> State<Plat> {
         }
     }
 
+    /// Returns the receiver for a select that waits for a connection.
+    pub(crate) fn acceptable(&mut self, listener: usize) -> Result<Receiver<(), Plat>, NetError> {
+        let is_broken = self.check_link().is_err();
+        let Place { listener, select, is_abandoned, .. } = &mut self.listeners[listener];
+        let has_ready = listener.as_ref().is_some_and(|listener| !listener.ready.is_empty());
+        select.receiver(|| is_broken || *is_abandoned || has_ready)
+    }
+
+    /// Returns the receiver for a select that waits for a read (0) or a write (1) of a connection or a UDP socket.
+    pub(crate) fn selectable(&mut self, index: usize, way: usize) -> Result<Receiver<(), Plat>, NetError> {
+        let is_broken = self.check_link().is_err();
+        let (selects, is_ready) = self.connections.selects(index);
+        selects[way].receiver(|| is_broken || is_ready[way])
+    }
+
     /// Takes the next connection that waits for `accept`. It belongs to the caller from now on.
     pub(crate) fn accept(&mut self, listener: usize) -> Option<usize> {
-        let index = self.listeners[listener].listener.as_mut()?.ready.pop_front()?;
+        let Place { listener, select, .. } = &mut self.listeners[listener];
+        let ready = &mut listener.as_mut()?.ready;
+        let index = ready.pop_front()?;
+        if !ready.is_empty() {
+            select.announce();
+        }
         self.connections.get(index)?.owner = Owner::Stream;
         Some(index)
     }
 
     /// Ends a listener. Its connections that no program has accepted are reset.
     pub(crate) fn unlisten(&mut self, index: usize, now: Instant) {
-        self.listeners[index].is_abandoned = false;
+        (self.listeners[index].is_abandoned, self.listeners[index].select) = (false, Readiness::new());
         let Some(listener) = self.listeners[index].listener.take() else { return };
         listener.half_open.into_iter().chain(listener.ready).for_each(|connection| self.release(connection, now));
     }
@@ -192,6 +215,7 @@ impl<Plat: Platform> State<Plat> {
         } else {
             socket.abort();
         }
+        self.connections.close_selects(index);
         self.settle(index, now);
     }
 }

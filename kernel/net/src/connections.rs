@@ -7,7 +7,6 @@ use core::time::Duration;
 
 use foldhash::fast::FixedState;
 use gmp_sched::platform::{OutOfResources, Platform};
-use gmp_sched::sync::Condvar;
 use gmp_sched::time::Instant;
 use hashbrown::HashMap;
 use smoltcp::iface::{SocketHandle, SocketSet, SocketStorage};
@@ -16,11 +15,12 @@ use smoltcp::socket::udp;
 use smoltcp::wire::TcpSeqNumber;
 
 use crate::abandoned::Users;
-use crate::buffers::{Buffers, MakeRoom};
+use crate::buffers::{Buffers, MakeRoom, datagrams};
 use crate::deadlines::Deadlines;
 use crate::error::NetError;
 use crate::key::{Key, Protocol};
 use crate::packet::Segment;
+use crate::readiness::{Readiness, Waits};
 
 /// How many connections keep memory for data that they do not have: those that were used last. The memory of the others
 /// is freed. A test keeps none.
@@ -35,12 +35,6 @@ const QUICK: u8 = 16;
 
 /// How long an acknowledgement waits for data that could take it along. It does not wait if there is a second segment.
 const ACK_DELAY: smoltcp::time::Duration = smoltcp::time::Duration::from_millis(10);
-
-/// The size of the buffer for the datagrams that a UDP socket has received, and of that for those to send.
-const DATAGRAM_BYTES: usize = 16 * 1024;
-
-/// How many datagrams each of the two buffers of a UDP socket holds at most.
-const DATAGRAMS: usize = 16;
 
 /// To whom a connection belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -118,6 +112,19 @@ impl Connection {
         })
     }
 
+    /// Whether a read, and a write, need not wait.
+    pub(crate) fn is_ready(&mut self) -> [bool; 2] {
+        match self.owner {
+            Owner::Abandoned => [true; 2],
+            Owner::Datagrams => [self.datagrams().can_recv(), self.datagrams().can_send()],
+            _ => {
+                let ([reads, writes], socket) = (self.is_shut, self.socket());
+                let can_read = socket.can_recv() || !socket.may_recv() || reads;
+                [can_read, socket.can_send() || !socket.may_send() || writes]
+            }
+        }
+    }
+
     /// Returns the socket of any other owner.
     pub(crate) fn socket(&mut self) -> &mut Socket<'static> {
         self.sockets.get_mut(self.handle)
@@ -177,34 +184,10 @@ impl Connection {
     }
 }
 
-fn datagrams() -> Result<udp::PacketBuffer<'static>, OutOfResources> {
-    let mut places = Vec::new();
-    places.try_reserve_exact(DATAGRAMS).map_err(|_| OutOfResources)?;
-    places.resize(DATAGRAMS, udp::PacketMetadata::EMPTY);
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(DATAGRAM_BYTES).map_err(|_| OutOfResources)?;
-    bytes.resize(DATAGRAM_BYTES, 0);
-    Ok(udp::PacketBuffer::new(places, bytes))
-}
-
-/// The wait queues of a connection, which are used with the lock of the stack. Never freed, only used again.
-pub(crate) struct Waits<Plat: Platform> {
-    pub(crate) readable: Condvar<Plat>,
-    pub(crate) writable: Condvar<Plat>,
-}
-
-impl<Plat: Platform> Waits<Plat> {
-    /// Allocates wait queues. On stable Rust, safe code can allocate room for one value fallibly only as a vector.
-    pub(crate) fn allocate() -> Result<&'static Self, OutOfResources> {
-        let mut one = Vec::new();
-        one.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-        one.push(Self { readable: Condvar::new(), writable: Condvar::new() });
-        Ok(&one.leak()[0])
-    }
-}
-
 struct Slot<Plat: Platform> {
     waits: &'static Waits<Plat>,
+    /// For selects that wait for a read, or for a write.
+    selects: [Readiness<Plat>; 2],
     connection: Option<Connection>,
     /// The buffers of an earlier connection.
     buffers: Option<Buffers>,
@@ -277,7 +260,8 @@ impl<Plat: Platform> Connections<Plat> {
             self.deadlines.add_index()?;
             self.free.push(self.slots.len());
             let (buffers, is_listed, is_warm, is_cooling) = (None, false, false, false);
-            self.slots.push(Slot { waits, connection: None, buffers, is_warm, is_cooling, is_listed });
+            let selects = [const { Readiness::new() }; 2];
+            self.slots.push(Slot { waits, selects, connection: None, buffers, is_warm, is_cooling, is_listed });
         }
         let Some(&index) = self.free.last() else { return Err(OutOfResources) };
         let slot = &mut self.slots[index];
@@ -302,6 +286,7 @@ impl<Plat: Platform> Connections<Plat> {
     /// Removes a connection.
     pub(crate) fn remove(&mut self, index: usize) {
         self.forget_key(index);
+        self.close_selects(index);
         let slot = &mut self.slots[index];
         if let Some(Connection { sockets, buffers, .. }) = slot.connection.take() {
             drop(sockets);
@@ -318,6 +303,30 @@ impl<Plat: Platform> Connections<Plat> {
 
     pub(crate) fn waits(&self, index: usize) -> &'static Waits<Plat> {
         self.slots[index].waits
+    }
+
+    /// Wakes the Gs that wait for a read, or for a write.
+    pub(crate) fn wake(&self, index: usize, [can_read, can_write]: [bool; 2]) {
+        let Slot { waits, selects: [read, write], .. } = &self.slots[index];
+        if can_read {
+            waits.readable.notify_all();
+            read.announce();
+        }
+        if can_write {
+            waits.writable.notify_all();
+            write.announce();
+        }
+    }
+
+    /// Closes the channels for selects, because nobody uses the connection any more.
+    pub(crate) fn close_selects(&mut self, index: usize) {
+        self.slots[index].selects = [const { Readiness::new() }; 2];
+    }
+
+    /// Returns what selects use to wait for a connection, and whether a read, and a write, need not wait.
+    pub(crate) fn selects(&mut self, index: usize) -> (&mut [Readiness<Plat>; 2], [bool; 2]) {
+        let Slot { selects, connection, .. } = &mut self.slots[index];
+        (selects, connection.as_mut().map_or([true; 2], Connection::is_ready))
     }
 
     /// Returns the indices of all connections that were ever used at the same time.

@@ -24,9 +24,10 @@
 //! | `abandoned` | what a G leaves behind that ends without dropping its values, and the end of a whole stack |
 //! | `key` | what finds the connection of a frame |
 //! | `connections` | the table of connections; each has a set of sockets with one socket |
+//! | `readiness` | wait queues, and a channel for selects |
 //! | `buffers` | which pages of a connection's buffers have memory |
 //! | `packet`, `sequence` | one frame at a time, as a device of smoltcp; the sequence numbers of segments without data |
-//! | `stream`, `listener`, `udp` | what programs use |
+//! | `stream`, `settings`, `listener`, `udp` | what programs use |
 //! | `address`, `error` | addresses and errors, for programs on the host, too |
 //! | [`sim`] | a network of simulated hosts, for tests |
 //!
@@ -64,8 +65,10 @@ mod loopback;
 mod packet;
 #[cfg(test)]
 mod peers;
+mod readiness;
 mod sequence;
 mod services;
+mod settings;
 pub mod sim;
 mod stack;
 mod state;
@@ -81,6 +84,8 @@ pub use error::NetError;
 pub use link::{FRAME_BYTES, Link};
 pub use listener::{Incoming, TcpListener};
 pub use loopback::Loopback;
+pub use readiness::Readiness;
+pub use settings::{Shutdown, check_keepalive};
 pub use stack::{Configuration, Ipv6, Network, Stack, Usage};
-pub use stream::{Shutdown, TcpStream, check_keepalive};
+pub use stream::TcpStream;
 pub use udp::{MAX_DATAGRAM, UdpSocket, longest_datagram};

@@ -4,13 +4,14 @@ use core::fmt;
 use core::net::SocketAddr;
 
 use gmp_sched::cancel::Limit;
+use gmp_sched::chan::Receiver;
 use gmp_sched::platform::Platform;
 use gmp_sched::time;
 
 use crate::abandoned::caller;
 use crate::address::{ToSocketAddr, lookup_name, with_each};
-use crate::connections::Waits;
 use crate::error::NetError;
+use crate::readiness::Waits;
 use crate::stack::{Network, Stack};
 use crate::stream::TcpStream;
 
@@ -120,6 +121,26 @@ impl<Plat: Platform> TcpListener<Plat> {
         })?;
         let peer = stream.peer_addr();
         Ok((stream, peer))
+    }
+
+    /// Returns a receiver for a case of a `select!`. It gets a value when a connection can be accepted. Later, or if another G uses
+    /// the listener, the value may not be true any more. So take the receiver anew for each select, and give the call after
+    /// it a limit if others could come first. The channel is closed when the listener is dropped.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for the channel.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn readable(&self) -> Result<Receiver<(), Plat>, NetError> {
+        let user = caller::<Plat>();
+        self.stack.with(|state| {
+            state.listeners[self.index].users.add(user);
+            state.acceptable(self.index)
+        })
     }
 
     /// Returns an iterator over the connections, which never ends. A call of `next` returns errors, blocks and panics

@@ -15,9 +15,9 @@ use gmp_sched::time;
 use smoltcp::wire::DnsQueryType;
 
 use crate::buffers::MakeRoom;
-use crate::connections::Waits;
 use crate::error::NetError;
 use crate::link::Link;
+use crate::readiness::Waits;
 use crate::state::State;
 use crate::wake::Wake;
 

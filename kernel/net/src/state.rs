@@ -14,12 +14,13 @@ use smoltcp::wire::{EthernetAddress, Ipv4Cidr};
 
 use crate::abandoned::Users;
 use crate::buffers::MakeRoom;
-use crate::connections::{Connection, Connections, Owner, Waits};
+use crate::connections::{Connection, Connections, Owner};
 use crate::error::NetError;
 use crate::ipv6::Addresses;
 use crate::key::Key;
 use crate::link::{FRAME_BYTES, Link};
 use crate::packet::{Class, Packet, Wire, classify, micros, send, std_duration};
+use crate::readiness::{Readiness, Waits};
 use crate::services::Services;
 use crate::stack::{Configuration, Usage};
 
@@ -49,6 +50,8 @@ pub(crate) struct Listener {
 pub(crate) struct Place<Plat: Platform> {
     pub(crate) listener: Option<Listener>,
     pub(crate) waits: &'static Waits<Plat>,
+    /// For selects that wait for a connection.
+    pub(crate) select: Readiness<Plat>,
     pub(crate) users: Users,
     /// Whether the last listener was [abandoned](State::abandon), and its value not dropped.
     pub(crate) is_abandoned: bool,
@@ -242,19 +245,15 @@ impl<Plat: Platform> State<Plat> {
     /// Does what the state of a connection's socket requires: readies Gs, removes what has ended.
     fn follow(&mut self, index: usize) {
         let Some(connection) = self.connections.get(index) else { return };
-        let owner = connection.owner;
-        if owner == Owner::Abandoned {
-            self.connections.forget_key(index);
-            return self.wake(index, true, true);
+        let (owner, is_ready) = (connection.owner, connection.is_ready());
+        if matches!(owner, Owner::Abandoned | Owner::Datagrams) {
+            if owner == Owner::Abandoned {
+                self.connections.forget_key(index);
+            }
+            self.connections.wake(index, is_ready);
+            return;
         }
-        if owner == Owner::Datagrams {
-            let socket = connection.datagrams();
-            let (can_read, can_write) = (socket.can_recv(), socket.can_send());
-            return self.wake(index, can_read, can_write);
-        }
-        let socket = connection.socket();
-        let state = socket.state();
-        let (can_read, can_write) = (socket.can_recv() || !socket.may_recv(), socket.can_send() || !socket.may_send());
+        let state = connection.socket().state();
         match owner {
             Owner::HalfOpen(listener) => match state {
                 TcpState::SynReceived => {}
@@ -270,6 +269,7 @@ impl<Plat: Platform> State<Plat> {
                         // There is room for the whole backlog.
                         listener.ready.push_back(index);
                         place.waits.readable.notify_one();
+                        place.select.announce();
                     }
                 }
             },
@@ -277,7 +277,7 @@ impl<Plat: Platform> State<Plat> {
                 if connection.socket().remote_endpoint().is_none() {
                     self.connections.forget_key(index);
                 }
-                self.wake(index, can_read, can_write);
+                self.connections.wake(index, is_ready);
             }
             // The last segment, which may be a reset, is sent once. If the peer does not get it, its next segment is
             // answered with a reset.
@@ -285,16 +285,6 @@ impl<Plat: Platform> State<Plat> {
                 self.connections.remove(index);
             }
             Owner::Closing | Owner::Datagrams | Owner::Abandoned => {}
-        }
-    }
-
-    fn wake(&self, index: usize, can_read: bool, can_write: bool) {
-        let waits = self.connections.waits(index);
-        if can_read {
-            waits.readable.notify_all();
-        }
-        if can_write {
-            waits.writable.notify_all();
         }
     }
 
@@ -339,11 +329,9 @@ impl<Plat: Platform> State<Plat> {
         self.configured.readable.notify_all();
         for place in &self.listeners {
             place.waits.readable.notify_all();
+            place.select.announce();
         }
-        for index in self.connections.indices() {
-            self.connections.waits(index).readable.notify_all();
-            self.connections.waits(index).writable.notify_all();
-        }
+        self.connections.indices().for_each(|index| self.connections.wake(index, [true; 2]));
     }
 
     /// Ends a piece of work of another G. Returns whether the G that serves the link has to wake, because it has to be

@@ -6,6 +6,7 @@ use core::time::Duration;
 
 use embedded_io::{ErrorType, Read, Write};
 use gmp_sched::cancel::Limit;
+use gmp_sched::chan::Receiver;
 use gmp_sched::goroutine::GoroutineId;
 use gmp_sched::platform::Platform;
 use gmp_sched::time;
@@ -13,22 +14,13 @@ use smoltcp::socket::tcp::{RecvError, State as TcpState};
 
 use crate::abandoned::caller;
 use crate::address::{ToSocketAddr, lookup_name, with_each};
-use crate::connections::{Connection, Waits};
+use crate::connections::Connection;
 use crate::error::NetError;
 use crate::packet::std_duration;
+use crate::readiness::Waits;
+use crate::settings::{Shutdown, check_keepalive};
 use crate::stack::{Network, Stack};
 use crate::state::State;
-
-/// Which half of a connection [`TcpStream::shutdown`] ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shutdown {
-    /// The half for reading. Reads return 0 from now on.
-    Read,
-    /// The half for writing. When the peer has read what was written before, it reads the end.
-    Write,
-    /// Both halves.
-    Both,
-}
 
 /// A TCP connection. All functions take `&self`, so several Gs can use a connection, each reading or writing.
 ///
@@ -185,6 +177,45 @@ impl<Plat: Platform> TcpStream<Plat> {
         self.receive(buffer.is_empty(), Limit::NONE, |connection| connection.socket().peek_slice(buffer))
     }
 
+    /// Returns a receiver for a case of a `select!`. It gets a value when a read need not wait. Later, or if another G uses
+    /// the stream, the value may not be true any more. So take the receiver anew for each select, and give the call after
+    /// it a limit if others could come first. The channel is closed when the stream is dropped.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for the channel.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn readable(&self) -> Result<Receiver<(), Plat>, NetError> {
+        self.selectable(0)
+    }
+
+    /// Like [`readable`](Self::readable), for writes.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for the channel.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn writable(&self) -> Result<Receiver<(), Plat>, NetError> {
+        self.selectable(1)
+    }
+
+    #[track_caller]
+    fn selectable(&self, way: usize) -> Result<Receiver<(), Plat>, NetError> {
+        let user = caller::<Plat>();
+        self.stack.with(|state| {
+            state.note_user(self.index, user);
+            state.selectable(self.index, way)
+        })
+    }
+
     #[track_caller]
     fn receive(
         &self,
@@ -338,16 +369,6 @@ impl<Plat: Platform> TcpStream<Plat> {
             Ok(())
         })
     }
-}
-
-/// Checks the argument of `set_keepalive`. The host counts seconds, and no more than 32,767 of them.
-///
-/// # Errors
-///
-/// [`NetError::InvalidInput`] if it is shorter than a second or longer than nine hours.
-pub fn check_keepalive(silence: Option<Duration>) -> Result<(), NetError> {
-    let is_allowed = silence.is_none_or(|silence| (1..=9 * 3_600).contains(&silence.as_secs()));
-    if is_allowed { Ok(()) } else { Err(NetError::InvalidInput) }
 }
 
 impl<Plat: Platform> Drop for TcpStream<Plat> {

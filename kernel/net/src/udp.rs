@@ -4,6 +4,7 @@ use core::fmt;
 use core::net::SocketAddr;
 
 use gmp_sched::cancel::Limit;
+use gmp_sched::chan::Receiver;
 use gmp_sched::platform::Platform;
 use gmp_sched::time;
 use smoltcp::socket::udp::{SendError, UdpMetadata};
@@ -11,9 +12,10 @@ use smoltcp::wire::IpEndpoint;
 
 use crate::abandoned::caller;
 use crate::address::{ToSocketAddr, datagram_peer, lookup_name, with_each};
-use crate::connections::{Owner, Waits};
+use crate::connections::Owner;
 use crate::error::NetError;
 use crate::link::FRAME_BYTES;
+use crate::readiness::Waits;
 use crate::stack::{Network, Stack};
 use crate::state::State;
 
@@ -99,9 +101,14 @@ impl<Plat: Platform> UdpSocket<Plat> {
     ///
     /// # Errors
     ///
-    /// If the address is not valid, or of a kind that the network does not have.
+    /// If the address is not valid, or of another kind than that of the socket. If the name has no such address.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
     pub fn connect(&self, address: impl ToSocketAddr) -> Result<(), NetError> {
-        let peer = datagram_peer(self.address, address.to_socket_addr()?)?;
+        let peer = self.with_peer(address, Limit::NONE, Ok)?;
         self.stack.with(|state| state.connection(self.index).map(|socket| socket.peer = Some(peer)));
         Ok(())
     }
@@ -111,8 +118,8 @@ impl<Plat: Platform> UdpSocket<Plat> {
     ///
     /// # Errors
     ///
-    /// [`NetError::MessageTooLong`] for more than [`MAX_DATAGRAM`] bytes, or 20 less with IPv6. If the address is not valid, or the device is
-    /// broken. That nobody receives the datagram is no error.
+    /// [`NetError::MessageTooLong`] for more than [`MAX_DATAGRAM`] bytes, or 20 less with IPv6. If the address is not valid, the name has
+    /// no address, or the device is broken. That nobody receives the datagram is no error.
     ///
     /// # Panics
     ///
@@ -138,7 +145,23 @@ impl<Plat: Platform> UdpSocket<Plat> {
         address: impl ToSocketAddr,
         limit: impl Into<Limit<'l, Plat>>,
     ) -> Result<usize, NetError> {
-        self.send_limited(data, Some(datagram_peer(self.address, address.to_socket_addr()?)?), limit.into())
+        let limit = limit.into();
+        self.with_peer(address, limit, |peer| self.send_limited(data, Some(peer), limit))
+    }
+
+    /// Calls `act` with an address, or with the addresses of a name until it succeeds once.
+    #[track_caller]
+    fn with_peer<'l, R>(
+        &self,
+        address: impl ToSocketAddr,
+        limit: Limit<'l, Plat>,
+        mut act: impl FnMut(SocketAddr) -> Result<R, NetError>,
+    ) -> Result<R, NetError> {
+        with_each(
+            address,
+            |name, port| self.stack.lookup_with_port(name, port, limit),
+            |peer| act(datagram_peer(self.address, peer)?),
+        )
     }
 
     /// Sends a datagram to the peer of [`connect`](Self::connect). Returns its length. Blocks like
@@ -221,6 +244,26 @@ impl<Plat: Platform> UdpSocket<Plat> {
                 return Some(Err(NetError::ConnectionReset));
             }
             take(state, self.index, buffer).map(Ok)
+        })
+    }
+
+    /// Returns a receiver for a case of a `select!`. It gets a value when a datagram has arrived. Later, or if another G uses
+    /// the socket, the value may not be true any more. So take the receiver anew for each select, and give the call after
+    /// it a limit if others could come first. The channel is closed when the socket is dropped.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for the channel.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn readable(&self) -> Result<Receiver<(), Plat>, NetError> {
+        let user = caller::<Plat>();
+        self.stack.with(|state| {
+            state.note_user(self.index, user);
+            state.selectable(self.index, 0)
         })
     }
 

@@ -7,7 +7,7 @@ use kernel_net::{NetError, ToSocketAddr};
 
 use super::readiness::{Watched, Way};
 use super::{Counted, LISTENERS, TcpStream, error, lookup_name, loopback};
-use crate::host::platform::Limit;
+use crate::host::platform::{Limit, Receiver};
 
 /// A port on which peers can connect. See [`kernel_net::TcpListener`], which the machine has.
 pub struct TcpListener {
@@ -74,6 +74,22 @@ impl TcpListener {
     pub fn accept_until<'l>(&self, limit: impl Into<Limit<'l>>) -> Result<(TcpStream, SocketAddr), NetError> {
         let (stream, peer) = self.listener.wait(Way::Read, limit.into(), mio::net::TcpListener::accept)?;
         Ok((TcpStream::new(Watched::new(stream)?)?, peer))
+    }
+
+    /// Returns a receiver for a case of a `select!`. It gets a value when a connection can be accepted. Later, or if another G uses
+    /// the listener, the value may not be true any more. So take the receiver anew for each select, and give the call after
+    /// it a limit if others could come first. The channel is closed when the listener is dropped.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for the channel.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn readable(&self) -> Result<Receiver<()>, NetError> {
+        self.listener.select(Way::Read)
     }
 
     /// Returns an iterator over the connections, which never ends. A call of `next` returns errors, blocks and panics

@@ -3,18 +3,22 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::time::Duration;
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 
+use gmp_sched::chan::{RecvTimeoutError, try_channel};
 use gmp_sched::device_signals::Signal;
 use gmp_sched::native::assert_may_wait;
 use gmp_sched::sync::LimitedMutex as _;
-use kernel_net::NetError;
+use kernel_net::{NetError, Readiness};
 use mio::event::Source;
 use mio::{Events, Interest, Poll, Registry, Token};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::host::platform::{self, Kernel, Limit};
+use crate::host::platform::{self, Builder, Kernel, Limit, Receiver, Sender};
 
 /// How many events the thread takes at once.
 const EVENTS: usize = 256;
@@ -24,6 +28,47 @@ struct Direction {
     /// Held by the G that reads, or that writes.
     turn: platform::Mutex<()>,
     ready: Signal<Kernel>,
+    /// For selects.
+    select: Mutex<Selects>,
+}
+
+/// The channel for selects. While it exists, the other one exists, too, on which a G waits: see [`await_poller`].
+struct Selects {
+    readiness: Readiness<Kernel>,
+    awaited: Option<Sender<()>>,
+}
+
+/// Starts a G that waits until the sender is dropped. A G that waits with a deadline tells the scheduler that there is no
+/// deadlock when all Gs wait: the thread of the poller may ready one of them. On the machine, the G that serves the
+/// network does.
+fn await_poller() -> Result<Sender<()>, NetError> {
+    let (sender, ended) = try_channel(0)?;
+    let wait = move || while ended.recv_timeout(Duration::from_secs(3_600)) == Err(RecvTimeoutError::Timeout) {};
+    Builder::new().name("select").try_go(wait).map_err(|_| NetError::OutOfResources)?.detach();
+    Ok(sender)
+}
+
+impl Selects {
+    const fn new() -> Self {
+        Self { readiness: Readiness::new(), awaited: None }
+    }
+}
+
+impl Direction {
+    fn new() -> Self {
+        Self { turn: platform::Mutex::new(()), ready: Signal::new(), select: Mutex::new(Selects::new()) }
+    }
+
+    /// Locks the channel for selects. Poisoning is ignored, because nothing panics while the lock is held.
+    fn select(&self) -> std::sync::MutexGuard<'_, Selects> {
+        self.select.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The socket may be ready.
+    fn announce(&'static self) {
+        self.ready.raise();
+        self.select().readiness.announce();
+    }
 }
 
 /// The waits for a socket. Never freed, only used again. An event for the last user of the same waits wakes a G too
@@ -62,10 +107,10 @@ fn serve(mut poll: Poll) {
         for event in &events {
             let Some(waits) = poller.lock().all.get(event.token().0).copied() else { continue };
             if event.is_readable() || event.is_read_closed() || event.is_error() {
-                waits.read.ready.raise();
+                waits.read.announce();
             }
             if event.is_writable() || event.is_write_closed() || event.is_error() {
-                waits.write.ready.raise();
+                waits.write.announce();
             }
         }
     }
@@ -100,9 +145,8 @@ impl<S: Source> Watched<S> {
         let poller = Poller::get()?;
         let mut table = poller.lock();
         let waits = table.free.pop().unwrap_or_else(|| {
-            let direction = || Direction { turn: platform::Mutex::new(()), ready: Signal::new() };
             let token = Token(table.all.len());
-            let waits = &*Box::leak(Box::new(Waits { token, read: direction(), write: direction() }));
+            let waits = &*Box::leak(Box::new(Waits { token, read: Direction::new(), write: Direction::new() }));
             table.all.push(waits);
             waits
         });
@@ -128,7 +172,7 @@ impl<S: Source> Watched<S> {
         mut act: impl FnMut(&S) -> io::Result<R>,
     ) -> Result<R, NetError> {
         assert_may_wait();
-        let Direction { turn, ready } = if way == Way::Read { &self.waits.read } else { &self.waits.write };
+        let Direction { turn, ready, .. } = if way == Way::Read { &self.waits.read } else { &self.waits.write };
         let _turn = turn.lock_until(limit)?;
         loop {
             match act(&self.socket) {
@@ -145,11 +189,34 @@ impl<S: Source> Watched<S> {
     }
 }
 
+impl<S: Source + AsFd> Watched<S> {
+    /// Returns the receiver for a case of a select.
+    #[track_caller]
+    pub(super) fn select(&self, way: Way) -> Result<Receiver<()>, NetError> {
+        assert_may_wait();
+        let (direction, flag) = match way {
+            Way::Read => (&self.waits.read, PollFlags::IN),
+            Way::Write => (&self.waits.write, PollFlags::OUT),
+        };
+        let mut now = [PollFd::new(&self.socket, flag)];
+        // If the host cannot say it, the call that follows the select finds out why.
+        let is_ready = || poll(&mut now, Some(&Timespec::default())).is_ok_and(|ready| ready != 0);
+        let mut selects = direction.select();
+        if selects.awaited.is_none() {
+            selects.awaited = Some(await_poller()?);
+        }
+        selects.readiness.receiver(is_ready)
+    }
+}
+
 impl<S: Source> Drop for Watched<S> {
     fn drop(&mut self) {
         if let Ok(poller) = Poller::get() {
             // The socket was registered, and is closed after this.
             let _ = poller.registry.deregister(&mut self.socket);
+            for direction in [&self.waits.read, &self.waits.write] {
+                *direction.select() = Selects::new();
+            }
             poller.lock().free.push(self.waits);
         }
     }

@@ -8,7 +8,7 @@ use kernel_net::{NetError, ToSocketAddr, datagram_peer, longest_datagram};
 
 use super::readiness::{Watched, Way};
 use super::{Counted, UDP_SOCKETS, error, lookup_name, loopback};
-use crate::host::platform::Limit;
+use crate::host::platform::{Limit, Receiver};
 
 /// A UDP socket. See [`kernel_net::UdpSocket`], which the machine has.
 pub struct UdpSocket {
@@ -57,9 +57,14 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// If the address is not valid, or of a kind that the network does not have.
+    /// If the address is not valid, or of another kind than that of the socket. If the name has no such address.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
     pub fn connect(&self, address: impl ToSocketAddr) -> Result<(), NetError> {
-        let peer = datagram_peer(self.address, address.to_socket_addr()?)?;
+        let peer = self.with_peer(address, Limit::NONE, Ok)?;
         *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = Some(peer);
         Ok(())
     }
@@ -72,8 +77,8 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// [`NetError::MessageTooLong`] for more than [`MAX_DATAGRAM`](super::MAX_DATAGRAM) bytes, or 20 less with IPv6. If the address is not valid, or the host
-    /// refuses it. That nobody receives the datagram is no error.
+    /// [`NetError::MessageTooLong`] for more than [`MAX_DATAGRAM`](super::MAX_DATAGRAM) bytes, or 20 less with IPv6. If the address is not valid, the
+    /// name has no address, or the host refuses it. That nobody receives the datagram is no error.
     ///
     /// # Panics
     ///
@@ -99,11 +104,29 @@ impl UdpSocket {
         address: impl ToSocketAddr,
         limit: impl Into<Limit<'l>>,
     ) -> Result<usize, NetError> {
-        let to = datagram_peer(self.address, address.to_socket_addr()?)?;
-        if data.len() > longest_datagram(self.address) {
-            return Err(NetError::MessageTooLong);
-        }
-        self.socket.wait(Way::Write, limit.into(), |socket| socket.send_to(data, to))
+        let limit = limit.into();
+        self.with_peer(address, limit, |peer| {
+            if data.len() > longest_datagram(self.address) {
+                return Err(NetError::MessageTooLong);
+            }
+            self.socket.wait(Way::Write, limit, |socket| socket.send_to(data, peer))
+        })
+    }
+
+    /// Calls `act` with an address, or with the addresses of a name until it succeeds once.
+    #[track_caller]
+    fn with_peer<R>(
+        &self,
+        address: impl ToSocketAddr,
+        limit: Limit<'_>,
+        mut act: impl FnMut(SocketAddr) -> Result<R, NetError>,
+    ) -> Result<R, NetError> {
+        gmp_sched::native::assert_may_wait();
+        kernel_net::with_each(
+            address,
+            |name, port| lookup_name(name, port, limit),
+            |peer| act(datagram_peer(self.address, peer)?),
+        )
     }
 
     /// Sends a datagram to the peer of [`connect`](Self::connect). Returns its length. Blocks like
@@ -159,6 +182,22 @@ impl UdpSocket {
                 }
             }
         })
+    }
+
+    /// Returns a receiver for a case of a `select!`. It gets a value when a datagram has arrived. Later, or if another G uses
+    /// the socket, the value may not be true any more. So take the receiver anew for each select, and give the call after
+    /// it a limit if others could come first. The channel is closed when the socket is dropped.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for the channel.
+    ///
+    /// # Panics
+    ///
+    /// If the caller is not a G, or must not block.
+    #[track_caller]
+    pub fn readable(&self) -> Result<Receiver<()>, NetError> {
+        self.socket.select(Way::Read)
     }
 
     /// Like [`recv_from`](Self::recv_from), without the address of the sender.

@@ -1,0 +1,26 @@
+//! What programs set on a stream.
+
+use core::time::Duration;
+
+use crate::error::NetError;
+
+/// Which half of a connection [`TcpStream::shutdown`](crate::TcpStream::shutdown) ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shutdown {
+    /// The half for reading. Reads return 0 from now on.
+    Read,
+    /// The half for writing. When the peer has read what was written before, it reads the end.
+    Write,
+    /// Both halves.
+    Both,
+}
+
+/// Checks the argument of `set_keepalive`. The host counts seconds, and no more than 32,767 of them.
+///
+/// # Errors
+///
+/// [`NetError::InvalidInput`] if it is shorter than a second or longer than nine hours.
+pub fn check_keepalive(silence: Option<Duration>) -> Result<(), NetError> {
+    let is_allowed = silence.is_none_or(|silence| (1..=9 * 3_600).contains(&silence.as_secs()));
+    if is_allowed { Ok(()) } else { Err(NetError::InvalidInput) }
+}
