@@ -83,6 +83,6 @@ mod tests;
 mod transport;
 
 pub use lane::{Lane, Mailbox};
-pub use setup::{INDIRECT, OpenError, VERSION_1, negotiate, reset, start};
+pub use setup::{INDIRECT, OpenError, VERSION_1, needs_reset, negotiate, reset, start};
 pub use slot::{AnswerSlot, Mail};
 pub use transport::{Dma, Doorbell, PAGE_SIZE, Transport};

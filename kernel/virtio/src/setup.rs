@@ -12,6 +12,7 @@ const ACKNOWLEDGE: u8 = 1;
 const DRIVER: u8 = 2;
 const DRIVER_OK: u8 = 4;
 const FEATURES_OK: u8 = 8;
+const DEVICE_NEEDS_RESET: u8 = 64;
 
 /// The largest number of times that the status register is read before the driver stops waiting for a reset.
 const RESET_READS: usize = 10_000;
@@ -32,6 +33,12 @@ pub enum OpenError {
 pub fn reset(transport: &mut impl Transport) -> bool {
     transport.set_status(0);
     (0..RESET_READS).any(|_| transport.status() == 0)
+}
+
+/// Whether a device says that it has met an error from which only a reset helps (virtio 1.2, 2.1.2). It tells the driver
+/// to look by the interrupt for changes of its configuration.
+pub fn needs_reset(transport: &impl Transport) -> bool {
+    transport.status() & DEVICE_NEEDS_RESET != 0
 }
 
 /// Resets a device, and agrees with it on features: [`VERSION_1`], those that are `needed`, and those of `optional`

@@ -2,11 +2,13 @@
 //! send. The queues are [`Frames`].
 //!
 //! The device gets no offloads to do, and has no control queue. Both queues have the same interrupt. The device
-//! interrupts for each frame that arrives, and for frames that it has sent only while a sender waits for that.
+//! interrupts for each frame that arrives, and for frames that it has sent only while a sender waits for that. It also
+//! interrupts when its configuration changes, or when it needs a reset. So if an interrupt has brought no frame, the
+//! driver reads the status of the device. A device that needs a reset is broken.
 
 use kernel_net::{FRAME_BYTES, Link};
 use kernel_virtio::net::Frames;
-use kernel_virtio::{Transport as _, negotiate, start};
+use kernel_virtio::{Transport as _, needs_reset, negotiate, start};
 
 use super::dma_pool::DmaPool;
 use super::transport::{self, Doorbell, PciTransport};
@@ -31,6 +33,9 @@ pub(crate) struct NetDevice {
     transport: PciTransport,
     mac: [u8; 6],
     has_status: bool,
+    needs_reset: bool,
+    /// Whether a frame has arrived since the last call of `receive` that has found none.
+    has_received: bool,
     receive: Frames<Doorbell>,
     send: Frames<Doorbell>,
 }
@@ -49,6 +54,7 @@ pub(crate) fn open(cpu: CpuId, handler: fn(usize)) -> Result<NetDevice, SetupErr
 /// Negotiates the features and sets up the queues.
 fn set_up(mut transport: PciTransport) -> Result<NetDevice, SetupError> {
     let features = negotiate(&mut transport, HAS_MAC, STATUS)?;
+    transport.announce_changes()?;
     let [receive, send] = [RECEIVE, SEND].map(|queue| transport.doorbell(queue));
     let mut receive = Frames::receiving::<DmaPool>(&mut transport, RECEIVE, receive?)?;
     let send = Frames::sending::<DmaPool>(&mut transport, SEND, send?)?;
@@ -56,7 +62,8 @@ fn set_up(mut transport: PciTransport) -> Result<NetDevice, SetupError> {
     let [Some([a, b, c, d]), Some([e, f, ..])] = words else { return Err(SetupError::NotVirtio) };
     start(&mut transport);
     receive.flush();
-    Ok(NetDevice { transport, mac: [a, b, c, d, e, f], has_status: features & STATUS != 0, receive, send })
+    let (mac, has_status) = ([a, b, c, d, e, f], features & STATUS != 0);
+    Ok(NetDevice { transport, mac, has_status, needs_reset: false, has_received: false, receive, send })
 }
 
 impl Link for NetDevice {
@@ -70,14 +77,16 @@ impl Link for NetDevice {
     }
 
     fn is_broken(&self) -> bool {
-        self.receive.is_broken() || self.send.is_broken()
+        self.needs_reset || self.receive.is_broken() || self.send.is_broken()
     }
 
     fn receive(&mut self, frame: &mut [u8; FRAME_BYTES]) -> Option<usize> {
-        if !self.can_send() {
-            return None;
+        let bytes = if self.can_send() { self.receive.receive(frame) } else { None };
+        if bytes.is_none() && !self.has_received {
+            self.needs_reset |= needs_reset(&self.transport);
         }
-        self.receive.receive(frame)
+        self.has_received = bytes.is_some();
+        bytes
     }
 
     fn can_send(&mut self) -> bool {

@@ -32,6 +32,7 @@ const OFFERED_SELECT: usize = 0x00;
 const OFFERED: usize = 0x04;
 const ACCEPTED_SELECT: usize = 0x08;
 const ACCEPTED: usize = 0x0c;
+const CONFIGURATION_MSIX_VECTOR: usize = 0x10;
 const STATUS: usize = 0x14;
 const GENERATION: usize = 0x15;
 const QUEUE_SELECT: usize = 0x16;
@@ -160,6 +161,17 @@ impl PciTransport {
         let range = notify.doorbell(self.common.read(QUEUE_NOTIFY_OFF));
         let register = range.and_then(|range| registers.range(range)).ok_or(PciError::NoRegisters)?;
         Ok(Doorbell::Register { register, queue })
+    }
+
+    /// Makes the device interrupt when its configuration changes, and when it needs a reset. The interrupt is that of the
+    /// first queue.
+    ///
+    /// # Errors
+    /// If the device cannot use the MSI-X entry.
+    pub(super) fn announce_changes(&self) -> Result<(), SetupError> {
+        self.write(CONFIGURATION_MSIX_VECTOR, 0u16);
+        let is_routed = self.common.read::<u16>(CONFIGURATION_MSIX_VECTOR) == 0;
+        if is_routed { Ok(()) } else { Err(SetupError::Refused) }
     }
 
     /// Returns the number of entries of the MSI-X table that are set.

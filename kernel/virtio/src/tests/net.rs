@@ -7,8 +7,8 @@ use std::rc::Rc;
 use super::fake::{Fake, Settings, content};
 use super::memory::Memory;
 use super::races;
-use crate::Doorbell;
 use crate::net::{FRAME_BYTES, Frames};
+use crate::{Doorbell, Transport as _, needs_reset};
 
 const HEADER: usize = 12;
 /// The numbers of the queues.
@@ -189,4 +189,13 @@ fn device_that_does_anything_breaks_nothing() {
 #[ignore = "takes minutes"]
 fn device_that_does_anything_breaks_nothing_in_ten_million_steps() {
     super::ten_million_steps(device_does_anything);
+}
+
+#[test]
+fn device_that_needs_a_reset_says_so_in_its_status() {
+    let mut device = Fake::new(Settings { queues: 2, ..Settings::default() });
+    for (status, needs) in [(0x0f, false), (0x4f, true), (0, false)] {
+        device.set_status(status);
+        assert_eq!(needs_reset(&device), needs, "{status:#x}");
+    }
 }
