@@ -221,7 +221,7 @@ impl<Plat: Platform> State<Plat> {
         }
         if self.ipv6.expire(now) {
             self.configure_ipv6();
-            self.connections.indices().for_each(|index| self.settle(index, now));
+            self.end_lost_connections(now);
         }
     }
 

@@ -138,13 +138,15 @@ pub(crate) fn send(
     let at = micros(now);
     wire.was_full = false;
     let mut packet = Packet { wire, received: None };
-    let due = loop {
+    // Most calls find nothing to send, and this question costs less than the attempt.
+    let mut due = interface.poll_at(at, sockets);
+    while due.is_some_and(|due| due <= at) {
         let has_sent = interface.poll_egress(at, &mut packet, sockets) != PollResult::None;
-        let due = interface.poll_at(at, sockets);
-        if !has_sent || due.is_none_or(|due| due > at) {
-            break due;
+        due = interface.poll_at(at, sockets);
+        if !has_sent {
+            break;
         }
-    };
+    }
     let due = due.map_or(gmp_sched::time::Instant::NEVER, |due| {
         gmp_sched::time::Instant::from_nanos(u64::try_from(due.total_micros()).unwrap_or(0) * 1_000)
     });

@@ -11,6 +11,7 @@ use smoltcp::socket::{dhcpv4, dns};
 use smoltcp::wire::{DnsQueryType, IpAddress, IpCidr, Ipv4Cidr};
 
 use crate::error::NetError;
+use crate::key::Protocol;
 use crate::packet::send;
 use crate::stack::Configuration;
 use crate::state::State;
@@ -91,8 +92,20 @@ impl<Plat: Platform> State<Plat> {
                 self.configure(Some(address), router);
             }
         }
-        // Connections of an address that the computer does not have any more end.
-        self.connections.indices().for_each(|index| self.settle(index, now));
+        self.end_lost_connections(now);
+    }
+
+    /// Ends the connections of addresses that the computer does not have any more.
+    pub(crate) fn end_lost_connections(&mut self, now: Instant) {
+        for index in self.connections.indices() {
+            if let Some(connection) = self.connections.get(index)
+                && connection.key.protocol == Protocol::Tcp
+                && !self.interface.has_ip_addr(connection.key.local)
+            {
+                connection.socket().abort();
+            }
+            self.settle(index, now);
+        }
     }
 
     /// Begins to look up the addresses of a name.
