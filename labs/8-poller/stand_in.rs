@@ -48,7 +48,7 @@
 
 // ANCHOR: wait
         // Your code. What if there is no result yet?
-        let _ = queue;
+        let _ = |state: &mut MutexGuard<'_, State<Plat>, Plat>| queue.wait_limited(state, limit).is_ok();
         let mut state = self.state.lock_until(limit)?;
         state.check_link()?;
         act(&mut state).unwrap_or(Err(NetError::TimedOut))

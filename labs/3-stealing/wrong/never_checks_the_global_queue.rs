@@ -1,5 +1,5 @@
 //! The global queue is looked at only when the local queue is empty: a P that always has work starves the others' Gs.
-//! fails: global
+//! fails: global, specification
 
 // ANCHOR: pick
     let _ = (is_check_due, check_global_queue::<Plat>);
