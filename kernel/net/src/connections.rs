@@ -118,9 +118,8 @@ impl Connection {
             Owner::Abandoned => [true; 2],
             Owner::Datagrams => [self.datagrams().can_recv(), self.datagrams().can_send()],
             _ => {
-                let ([reads, writes], socket) = (self.is_shut, self.socket());
-                let can_read = socket.can_recv() || !socket.may_recv() || reads;
-                [can_read, socket.can_send() || !socket.may_send() || writes]
+                let ([end_in, end_out], it) = (self.is_shut, self.socket());
+                [it.can_recv() || !it.may_recv() || end_in, it.can_send() || !it.may_send() || end_out]
             }
         }
     }
@@ -259,8 +258,7 @@ impl<Plat: Platform> Connections<Plat> {
             let waits = Waits::allocate()?;
             self.deadlines.add_index()?;
             self.free.push(self.slots.len());
-            let (buffers, is_listed, is_warm, is_cooling) = (None, false, false, false);
-            let selects = [const { Readiness::new() }; 2];
+            let (buffers, selects, is_listed, is_warm, is_cooling) = (None, Default::default(), false, false, false);
             self.slots.push(Slot { waits, selects, connection: None, buffers, is_warm, is_cooling, is_listed });
         }
         let Some(&index) = self.free.last() else { return Err(OutOfResources) };
@@ -286,8 +284,8 @@ impl<Plat: Platform> Connections<Plat> {
     /// Removes a connection.
     pub(crate) fn remove(&mut self, index: usize) {
         self.forget_key(index);
-        self.close_selects(index);
         let slot = &mut self.slots[index];
+        slot.selects = [const { Readiness::new() }; 2];
         if let Some(Connection { sockets, buffers, .. }) = slot.connection.take() {
             drop(sockets);
             slot.buffers = buffers.or(slot.buffers.take());
@@ -325,8 +323,8 @@ impl<Plat: Platform> Connections<Plat> {
 
     /// Returns what selects use to wait for a connection, and whether a read, and a write, need not wait.
     pub(crate) fn selects(&mut self, index: usize) -> (&mut [Readiness<Plat>; 2], [bool; 2]) {
-        let Slot { selects, connection, .. } = &mut self.slots[index];
-        (selects, connection.as_mut().map_or([true; 2], Connection::is_ready))
+        let slot = &mut self.slots[index];
+        (&mut slot.selects, slot.connection.as_mut().map_or([true; 2], Connection::is_ready))
     }
 
     /// Returns the indices of all connections that were ever used at the same time.
