@@ -38,3 +38,9 @@
         // Your code. Marks the channel as closed, and takes all waiters from both queues.
         None
 // ANCHOR_END: close
+
+// ANCHOR: channel_trials
+/// Your tests: the capacity of a channel, from 0 to 2, and at most six steps, so that each flaw (`channels.rs`) shows in one of
+/// them. This one finds none.
+pub const CHANNEL_TRIALS: &[(usize, &[Step])] = &[(0, &[Step::TryRecv])];
+// ANCHOR_END: channel_trials

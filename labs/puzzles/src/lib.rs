@@ -1,12 +1,14 @@
 //! The puzzles of lab 0: programs with something to find out. In each, a few Gs are the cause of what one sees. An
-//! answer names them. It is checked by a run without them, in which the effect must be gone. And wrong [rings] for lab 2: an
-//! answer is a test that finds what is wrong with them.
+//! answer names them. It is checked by a run without them, in which the effect must be gone. And wrong [rings] and [channels],
+//! for labs 2 and 7: an answer is a test that finds what is wrong with them.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
 pub mod answers;
+pub mod channel_trials;
+pub mod channels;
 mod crowd;
 mod dinner;
 pub mod rings;

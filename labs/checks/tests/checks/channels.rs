@@ -1,7 +1,7 @@
 //! Lab 7: channels are compared with a model, for all sequences of steps up to a length, the shortest first, and then in
 //! random programs on several simulated CPUs.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::panic;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,111 +9,9 @@ use std::time::Duration;
 
 use gmp_sched::chan::{RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendError};
 use gmp_sched::sim::{self, Config, Receiver, Sender, channel};
+use lab_puzzles::channels::{End, Model, Step};
 
 use crate::machine::{of_cpus, run, try_run};
-
-/// A step of a sequence. Each is performed by a G of its own, which may wait. The next step comes when no G can go on.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Step {
-    Send,
-    Recv,
-    TrySend,
-    TryRecv,
-    /// A send that ends after some time, before the next step.
-    SendTimeout,
-    RecvTimeout,
-    Close,
-}
-
-/// How the operation of a step ended. The value of the step with the number n is n.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum End {
-    Sent,
-    Received(usize),
-    /// A send that gives its value back, because the channel is closed.
-    ClosedFor(usize),
-    /// A receive that finds the channel closed.
-    Closed,
-    /// A send that gives its value back, because it would have to wait, or has waited long enough.
-    Full(usize),
-    /// A receive that would have to wait, or has waited long enough.
-    Empty,
-    /// A close; whether the channel was open.
-    WasOpen(bool),
-}
-
-/// The model: a buffer, those who wait, and how each step ended.
-#[derive(Default)]
-struct Model {
-    capacity: usize,
-    buffer: VecDeque<usize>,
-    senders: VecDeque<usize>,
-    receivers: VecDeque<usize>,
-    is_closed: bool,
-    ends: Vec<Option<End>>,
-}
-
-impl Model {
-    fn take(&mut self, step: Step) {
-        let number = self.ends.len();
-        self.ends.push(None);
-        let end = match step {
-            Step::Send | Step::TrySend | Step::SendTimeout => self.send(number),
-            Step::Recv | Step::TryRecv | Step::RecvTimeout => self.receive(),
-            Step::Close => Some(self.close()),
-        };
-        self.ends[number] = end.or_else(|| match step {
-            Step::TrySend | Step::SendTimeout => Some(End::Full(number)),
-            Step::TryRecv | Step::RecvTimeout => Some(End::Empty),
-            Step::Send => {
-                self.senders.push_back(number);
-                None
-            }
-            Step::Recv => {
-                self.receivers.push_back(number);
-                None
-            }
-            Step::Close => None,
-        });
-    }
-
-    fn send(&mut self, number: usize) -> Option<End> {
-        if self.is_closed {
-            return Some(End::ClosedFor(number));
-        }
-        if let Some(receiver) = self.receivers.pop_front() {
-            self.ends[receiver] = Some(End::Received(number));
-        } else if self.buffer.len() < self.capacity {
-            self.buffer.push_back(number);
-        } else {
-            return None;
-        }
-        Some(End::Sent)
-    }
-
-    fn receive(&mut self) -> Option<End> {
-        let oldest = self.buffer.pop_front();
-        let sender = self.senders.pop_front();
-        if let Some(sender) = sender {
-            self.ends[sender] = Some(End::Sent);
-            self.buffer.push_back(sender);
-        }
-        let value = oldest.or_else(|| self.buffer.pop_front());
-        value.map(End::Received).or(self.is_closed.then_some(End::Closed))
-    }
-
-    fn close(&mut self) -> End {
-        let was_open = !self.is_closed;
-        self.is_closed = true;
-        for sender in self.senders.drain(..) {
-            self.ends[sender] = Some(End::ClosedFor(sender));
-        }
-        for receiver in self.receivers.drain(..) {
-            self.ends[receiver] = Some(End::Closed);
-        }
-        End::WasOpen(was_open)
-    }
-}
 
 /// How long an operation with a limit waits.
 const LIMIT: Duration = Duration::from_micros(20);
@@ -167,7 +65,7 @@ fn shown_ends(ends: &[Option<End>]) -> String {
 /// have been taken to `taken`.
 fn compare(capacity: usize, steps: &[Step], taken: &Mutex<String>) {
     let (sender, receiver) = channel::<usize>(capacity);
-    let mut model = Model { capacity, ..Model::default() };
+    let mut model = Model::new(capacity, None);
     let ends = Arc::new(Mutex::new(vec![None; steps.len()]));
     for (number, &step) in steps.iter().enumerate() {
         *taken.lock().expect("no panic") = format!("a channel of {capacity}: {}", shown(&steps[..=number]));

@@ -1,5 +1,8 @@
-//! Lab 2, the tests of the tests: the sequences of steps that a student has written are tried on wrong rings.
+//! Labs 2 and 7, the tests of the tests: the sequences of steps that a student has written are tried on wrong rings, and on
+//! wrong channels.
 
+use lab_puzzles::channel_trials::CHANNEL_TRIALS;
+use lab_puzzles::channels;
 use lab_puzzles::rings::{Flaw, finds};
 use lab_puzzles::trials::TRIALS;
 
@@ -31,4 +34,31 @@ fn wrong_limits_are_found() {
 #[test]
 fn wrong_halves_are_found() {
     compare(&[Flaw::DrainsTheNewerHalf, Flaw::RoundsDown, Flaw::StealsTheNewest, Flaw::StealsRunnext]);
+}
+
+fn compare_channels(flaws: &[channels::Flaw]) {
+    for (capacity, steps) in CHANNEL_TRIALS {
+        assert!(*capacity <= 2 && steps.len() <= 6, "at most 6 steps, on a channel of 0 to 2, are allowed: {steps:?}");
+    }
+    let is_found = |flaw: &&channels::Flaw| {
+        CHANNEL_TRIALS.iter().any(|(capacity, steps)| channels::finds(*capacity, steps, **flaw))
+    };
+    let missed: Vec<_> = flaws.iter().filter(|flaw| !is_found(flaw)).collect();
+    assert!(missed.is_empty(), "no sequence finds these flaws of a channel: {missed:?}");
+}
+
+#[test]
+fn channels_with_a_wrong_order_are_found() {
+    use channels::Flaw::{
+        LeavesOneEntryFree, OvertakesTheBuffer, PrefersTheBuffer, ServesTheLastReceiver, ServesTheLastSender,
+        TakesTheNewest,
+    };
+    compare_channels(&[LeavesOneEntryFree, TakesTheNewest, OvertakesTheBuffer]);
+    compare_channels(&[ServesTheLastSender, ServesTheLastReceiver, PrefersTheBuffer]);
+}
+
+#[test]
+fn channels_with_a_wrong_close_are_found() {
+    use channels::Flaw::{EmptiesTheBuffer, LeavesSendersWaiting, SendsOnAClosedChannel};
+    compare_channels(&[EmptiesTheBuffer, LeavesSendersWaiting, SendsOnAClosedChannel]);
 }

@@ -1,0 +1,180 @@
+//! Wrong channels, for those who test tests: a model of a channel, and what may be wrong with it. A sequence of steps finds a
+//! flaw if, after one of them, some step has ended otherwise with the flaw than without.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// A step of a sequence. Each is performed by a G of its own, which may wait. The next step comes when no G can go on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Step {
+    /// A send, which may wait.
+    Send,
+    /// A receive, which may wait.
+    Recv,
+    /// A send that does not wait.
+    TrySend,
+    /// A receive that does not wait.
+    TryRecv,
+    /// A send that ends after some time, before the next step.
+    SendTimeout,
+    /// A receive that ends after some time, before the next step.
+    RecvTimeout,
+    /// A close.
+    Close,
+}
+
+/// How the operation of a step ended. The value of the step with the number n is n.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum End {
+    /// The value is received, or in the buffer.
+    Sent,
+    /// A receive of this value.
+    Received(usize),
+    /// A send that gives its value back, because the channel is closed.
+    ClosedFor(usize),
+    /// A receive that finds the channel closed.
+    Closed,
+    /// A send that gives its value back, because it would have to wait, or has waited long enough.
+    Full(usize),
+    /// A receive that would have to wait, or has waited long enough.
+    Empty,
+    /// A close; whether the channel was open.
+    WasOpen(bool),
+}
+
+/// What may be wrong with a channel.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Flaw {
+    /// The buffer has room for one value less.
+    LeavesOneEntryFree,
+    /// A receive takes the newest value of the buffer.
+    TakesTheNewest,
+    /// A receive takes the value of a sender that waits, before those in the buffer.
+    OvertakesTheBuffer,
+    /// The sender that came last is served first.
+    ServesTheLastSender,
+    /// The receiver that came last is served first.
+    ServesTheLastReceiver,
+    /// A send goes into the buffer, although a receiver waits.
+    PrefersTheBuffer,
+    /// A close takes the values out of the buffer.
+    EmptiesTheBuffer,
+    /// A close leaves senders waiting.
+    LeavesSendersWaiting,
+    /// A send to a closed channel goes into the buffer.
+    SendsOnAClosedChannel,
+}
+
+/// The model: a buffer, those who wait, and how each step ended.
+#[derive(Debug)]
+pub struct Model {
+    flaw: Option<Flaw>,
+    capacity: usize,
+    /// The values in the buffer.
+    pub buffer: VecDeque<usize>,
+    senders: VecDeque<usize>,
+    receivers: VecDeque<usize>,
+    is_closed: bool,
+    /// How each step ended; `None` if it waits.
+    pub ends: Vec<Option<End>>,
+}
+
+impl Model {
+    /// A channel whose buffer has room for `capacity` values, perhaps with a flaw.
+    #[must_use]
+    pub fn new(capacity: usize, flaw: Option<Flaw>) -> Self {
+        let [buffer, senders, receivers] = [const { VecDeque::new() }; 3];
+        Self { flaw, capacity, buffer, senders, receivers, is_closed: false, ends: Vec::new() }
+    }
+
+    fn has(&self, flaw: Flaw) -> bool {
+        self.flaw == Some(flaw)
+    }
+
+    /// Takes a step, the number of which is its value, too.
+    pub fn take(&mut self, step: Step) {
+        let number = self.ends.len();
+        self.ends.push(None);
+        let end = match step {
+            Step::Send | Step::TrySend | Step::SendTimeout => self.send(number),
+            Step::Recv | Step::TryRecv | Step::RecvTimeout => self.receive(),
+            Step::Close => Some(self.close()),
+        };
+        self.ends[number] = end.or_else(|| match step {
+            Step::TrySend | Step::SendTimeout => Some(End::Full(number)),
+            Step::TryRecv | Step::RecvTimeout => Some(End::Empty),
+            Step::Send => {
+                self.senders.push_back(number);
+                None
+            }
+            Step::Recv => {
+                self.receivers.push_back(number);
+                None
+            }
+            Step::Close => None,
+        });
+    }
+
+    fn send(&mut self, number: usize) -> Option<End> {
+        if self.is_closed && !self.has(Flaw::SendsOnAClosedChannel) {
+            return Some(End::ClosedFor(number));
+        }
+        let has_room = self.buffer.len() + usize::from(self.has(Flaw::LeavesOneEntryFree)) < self.capacity;
+        let is_for_buffer = self.has(Flaw::PrefersTheBuffer) && has_room;
+        let is_last_first = self.has(Flaw::ServesTheLastReceiver);
+        if let Some(receiver) = (!is_for_buffer).then(|| pop(&mut self.receivers, is_last_first)).flatten() {
+            self.ends[receiver] = Some(End::Received(number));
+        } else if has_room {
+            self.buffer.push_back(number);
+        } else {
+            return None;
+        }
+        Some(End::Sent)
+    }
+
+    fn receive(&mut self) -> Option<End> {
+        let sender = pop(&mut self.senders, self.flaw == Some(Flaw::ServesTheLastSender));
+        if let Some(sender) = sender {
+            self.ends[sender] = Some(End::Sent);
+            if self.has(Flaw::OvertakesTheBuffer) {
+                return Some(End::Received(sender));
+            }
+        }
+        let oldest = pop(&mut self.buffer, self.flaw == Some(Flaw::TakesTheNewest));
+        self.buffer.extend(sender);
+        let value = oldest.or_else(|| self.buffer.pop_front());
+        value.map(End::Received).or(self.is_closed.then_some(End::Closed))
+    }
+
+    fn close(&mut self) -> End {
+        let was_open = !self.is_closed;
+        self.is_closed = true;
+        if self.has(Flaw::EmptiesTheBuffer) {
+            self.buffer.clear();
+        }
+        let woken = if self.has(Flaw::LeavesSendersWaiting) { 0 } else { self.senders.len() };
+        for sender in self.senders.drain(..woken) {
+            self.ends[sender] = Some(End::ClosedFor(sender));
+        }
+        for receiver in self.receivers.drain(..) {
+            self.ends[receiver] = Some(End::Closed);
+        }
+        End::WasOpen(was_open)
+    }
+}
+
+/// Takes the first of those in `queue`, or the last.
+fn pop(queue: &mut VecDeque<usize>, last: bool) -> Option<usize> {
+    if last { queue.pop_back() } else { queue.pop_front() }
+}
+
+/// Whether `steps` show that a channel with this capacity has `flaw`.
+#[must_use]
+pub fn finds(capacity: usize, steps: &[Step], flaw: Flaw) -> bool {
+    let [mut right, mut wrong] = [None, Some(flaw)].map(|flaw| Model::new(capacity, flaw));
+    steps.iter().any(|step| {
+        right.take(*step);
+        wrong.take(*step);
+        right.ends != wrong.ends
+    })
+}
