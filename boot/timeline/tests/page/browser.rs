@@ -81,6 +81,7 @@ impl Browser {
         browser.session = attached["sessionId"].as_str().map(str::to_owned);
         browser.call("Page.enable", json!({}))?;
         browser.call("Runtime.enable", json!({}))?;
+        browser.call("Log.enable", json!({}))?;
         browser.resize(SIZE)?;
         Ok(browser)
     }
@@ -118,6 +119,22 @@ impl Browser {
 
     fn receive(&mut self) -> Result<Value, Failed> {
         self.messages.recv_timeout(PATIENCE).map_err(|error| format!("the browser does not answer: {error}").into())
+    }
+
+    /// Opens the page in this file, and waits until it is loaded.
+    pub(crate) fn show(&mut self, page: &Path) -> Result<(), Failed> {
+        self.visit(&format!("file://{}", in_address(page)))
+    }
+
+    /// The errors that the page that was opened last has printed on the console, and those of the browser about it.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        let is_error = |event: &&Value| match event["method"].as_str() {
+            Some("Log.entryAdded") => event["params"]["entry"]["level"] == "error",
+            Some("Runtime.consoleAPICalled") => event["params"]["type"] == "error",
+            Some("Runtime.exceptionThrown") => true,
+            _ => false,
+        };
+        self.events.iter().filter(is_error).map(|event| event["params"].to_string()).collect()
     }
 
     /// Opens the page in this file, at this fragment of its address, and waits until it is loaded.

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use timeline::Trace;
 
 mod agreement;
+mod book;
 mod browser;
 mod control;
 #[path = "../shared/generated.rs"]
@@ -30,7 +31,7 @@ const LIGHT: &[&str] = &["light"];
 const DARK: &[&str] = &["dark"];
 const BOTH: &[&str] = &["light", "dark"];
 
-const TESTS: [(&str, Test, &[&str]); 18] = [
+const TESTS: [(&str, Test, &[&str]); 19] = [
     ("periods_arrows_and_interrupts_are_those_of_the_model", agreement::periods_and_arrows, LIGHT),
     ("arrows_are_drawn_between_the_rows_of_the_model", agreement::drawn_arrows, DARK),
     ("longest_waits_and_histogram_are_those_of_the_model", agreement::waits_and_latencies, LIGHT),
@@ -49,20 +50,23 @@ const TESTS: [(&str, Test, &[&str]); 18] = [
     ("marks_are_shown_on_the_axis", overview::marks, DARK),
     ("live_page_of_httpd_shows_what_the_events_say", live::events, BOTH),
     ("page_begins_with_the_violated_rule", violation::is_shown_first, BOTH),
+    (OF_THE_BOOK, book::pages, BOTH),
 ];
 
+/// This needs what `cargo book` makes. `cargo test -p timeline --test page -- --ignored` runs it.
+const OF_THE_BOOK: &str = "pages_of_the_book_fit_a_phone_and_lead_somewhere";
+
 fn main() -> ExitCode {
-    let trials = TESTS
-        .iter()
-        .flat_map(|&(name, test, themes)| themes.iter().map(move |&theme| (format!("{name}_in_{theme}"), test, theme)));
+    let trials = TESTS.iter().flat_map(|&(name, test, themes)| themes.iter().map(move |&theme| (name, test, theme)));
     let trials = trials.map(|(name, test, theme)| {
-        Trial::ignorable_test(name, move || match browser::find() {
+        Trial::ignorable_test(format!("{name}_in_{theme}"), move || match browser::find() {
             Some(program) => test(&mut Browser::start(&program)?, theme).map(|()| Completion::Completed),
             None if env::var_os("GMP_BROWSER_REQUIRED").is_some() => {
                 Err("there is no browser: run ./setup --browser, or let GMP_CHROMIUM name one".into())
             }
             None => Ok(Completion::ignored_with("there is no browser: run ./setup --browser")),
         })
+        .with_ignored_flag(name == OF_THE_BOOK)
     });
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
