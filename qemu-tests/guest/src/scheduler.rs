@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use kernel::clock;
 use kernel::disk;
-use kernel::percpu;
+use kernel::percpu::{self, PreemptGuard};
 use kernel::platform::scheduler;
 use kernel::prelude::*;
 
@@ -12,13 +12,14 @@ fn counts() -> gmp_sched::Counts {
     scheduler().expect("the scheduler runs").counts()
 }
 
-/// The Gs spin at a barrier without calling the scheduler. They pass the barrier only if as many Gs run at once as
-/// there are Ps.
+/// The Gs spin at a barrier, and none of them can be preempted or moved. So they pass the barrier only if as many Gs run
+/// at once as there are Ps, each on a CPU of its own.
 fn all_ps_run_at_once() {
     static ARRIVED: AtomicUsize = AtomicUsize::new(0);
     let handles: Vec<_> = (0..procs())
         .map(|_| {
             go(|| {
+                let _pinned = PreemptGuard::new();
                 ARRIVED.fetch_add(1, Ordering::SeqCst);
                 while ARRIVED.load(Ordering::SeqCst) < procs() {
                     core::hint::spin_loop();
@@ -32,8 +33,7 @@ fn all_ps_run_at_once() {
     cpus.dedup();
     assert_eq!(cpus.len(), procs(), "{cpus:?}");
 }
-// A slice lasts ten seconds, so that no G is preempted. Preempted Gs would pass the barrier on a single CPU.
-guest_test!(all_ps_run_at_once, smp = &[2, 8], options = &["slice_us=10000000"]);
+guest_test!(all_ps_run_at_once, smp = &[2, 8]);
 
 /// All Gs are spawned on one P, and spin until every CPU has run one of them. Only stealing moves the Gs to other Ps.
 fn stealing_spreads_gs_to_all_cpus() {

@@ -12,6 +12,7 @@ use super::{PAGE_BYTES, ROOM_PAGES, Room};
 /// How many pages of all rooms have memory, also of those that were withdrawn and not reclaimed.
 pub(crate) static COMMITTED: AtomicUsize = AtomicUsize::new(0);
 
+const FLAGS: libc::c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
 const ROOM_BYTES: usize = ROOM_PAGES as usize * PAGE_BYTES;
 
 struct Guarded {
@@ -26,9 +27,8 @@ struct Guarded {
 unsafe impl Send for Guarded {}
 
 pub(crate) fn make() -> Result<&'static mut dyn Room, OutOfResources> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: the system chooses the addresses.
-    let start = unsafe { libc::mmap(ptr::null_mut(), ROOM_BYTES, libc::PROT_NONE, flags, -1, 0) };
+    let start = unsafe { libc::mmap(ptr::null_mut(), ROOM_BYTES, libc::PROT_NONE, FLAGS, -1, 0) };
     if start == libc::MAP_FAILED {
         return Err(OutOfResources);
     }
@@ -42,12 +42,6 @@ impl Guarded {
         // SAFETY: the page is in the room.
         unsafe { self.start.add(page as usize * PAGE_BYTES) }
     }
-
-    fn protect(&self, page: u32, access: libc::c_int) {
-        // SAFETY: the page is in the room, and in use only if it has memory.
-        let result = unsafe { libc::mprotect(self.page(page).as_ptr().cast(), PAGE_BYTES, access) };
-        assert_eq!(result, 0);
-    }
 }
 
 // SAFETY: a page that was committed can be read and written, and is in no other room.
@@ -58,7 +52,10 @@ unsafe impl Room for Guarded {
 
     fn commit(&mut self, page: u32) -> Result<(), OutOfResources> {
         assert_eq!(self.present & 1 << page, 0, "page {page} has memory");
-        self.protect(page, libc::PROT_READ | libc::PROT_WRITE);
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the page is in the room, and becomes accessible.
+        let result = unsafe { libc::mprotect(self.page(page).as_ptr().cast(), PAGE_BYTES, access) };
+        assert_eq!(result, 0);
         if self.withdrawn & 1 << page == 0 {
             COMMITTED.fetch_add(1, Ordering::Relaxed);
         }
@@ -72,11 +69,13 @@ unsafe impl Room for Guarded {
     fn withdraw(&mut self, pages: u32) {
         assert_eq!(pages & !self.present, 0, "{pages:#x} of {:#x}", self.present);
         for page in (0..ROOM_PAGES).filter(|page| pages & 1 << page != 0) {
-            self.protect(page, libc::PROT_NONE);
-            // Rooms are never unmapped, and a fuzz test makes many thousands.
+            // Rooms are never unmapped, and a fuzz test makes many thousands. So the page is mapped anew, which frees its
+            // memory, and lets the system join the page with its neighbours again.
+            let flags = FLAGS | libc::MAP_FIXED;
             // SAFETY: the page is in the room, and nothing in it is used any more.
-            let result = unsafe { libc::madvise(self.page(page).as_ptr().cast(), PAGE_BYTES, libc::MADV_DONTNEED) };
-            assert_eq!(result, 0);
+            let mapped =
+                unsafe { libc::mmap(self.page(page).as_ptr().cast(), PAGE_BYTES, libc::PROT_NONE, flags, -1, 0) };
+            assert_ne!(mapped, libc::MAP_FAILED);
         }
         self.present &= !pages;
         self.withdrawn |= pages;
