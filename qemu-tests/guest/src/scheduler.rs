@@ -111,7 +111,7 @@ fn fewer_ps_than_cpus_bound_the_running_gs() {
         .map(|_| {
             go(|| {
                 // Preemption is off here, so each G that is counted is running.
-                let _pinned = percpu::PreemptGuard::new();
+                let _pinned = PreemptGuard::new();
                 let at_once = RUNNING.fetch_add(1, Ordering::SeqCst) + 1;
                 (0..20_000).for_each(|_| core::hint::spin_loop());
                 RUNNING.fetch_sub(1, Ordering::SeqCst);
