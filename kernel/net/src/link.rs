@@ -27,11 +27,6 @@ pub trait Link: Send {
     /// send, which is the answer. Returns `None` if no frame has arrived, or there would be no room for the answer.
     fn receive(&mut self, frame: &mut [u8; FRAME_BYTES]) -> Option<usize>;
 
-    /// Whether a frame has arrived that is not announced. The one who has sent it announces it, after unlocking the stack.
-    fn has_unannounced(&self) -> bool {
-        false
-    }
-
     /// Whether there is room for a frame to send.
     fn can_send(&mut self) -> bool;
 

@@ -3,6 +3,8 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use gmp_sched::time::Instant;
+
 use crate::link::{FRAME_BYTES, Link};
 
 /// The number of frames for which there is room. Who sends more has to wait.
@@ -46,10 +48,6 @@ impl Link for Loopback {
         Some(received.len())
     }
 
-    fn has_unannounced(&self) -> bool {
-        !self.frames.is_empty()
-    }
-
     fn can_send(&mut self) -> bool {
         self.frames.len() < FRAMES
     }
@@ -67,4 +65,9 @@ impl Link for Loopback {
     }
 
     fn flush(&mut self) {}
+
+    /// A frame is due at once. So who has sent it wakes the G that serves the link, after unlocking the stack.
+    fn due(&mut self) -> Instant {
+        if self.frames.is_empty() { Instant::NEVER } else { Instant::from_nanos(0) }
+    }
 }

@@ -288,9 +288,10 @@ impl<Plat: Platform> State<Plat> {
         }
     }
 
-    /// Returns when the first connection or service needs attention.
-    fn first_due(&self) -> Instant {
-        self.connections.first_due().map_or(Instant::NEVER, |(due, _)| due).min(self.services.due)
+    /// Returns when the first connection or service, or the link, needs attention.
+    fn first_due(&mut self) -> Instant {
+        let connection = self.connections.first_due().map_or(Instant::NEVER, |(due, _)| due);
+        connection.min(self.services.due).min(self.wire.link.due())
     }
 
     /// Does what is due, for up to `most` connections. Returns whether there may be more. Called by the G that serves
@@ -313,10 +314,8 @@ impl<Plat: Platform> State<Plat> {
         if self.wire.link.is_broken() {
             self.wake_all();
             self.asleep_until = Instant::NEVER;
-        } else if self.wire.link.has_unannounced() {
-            self.asleep_until = Instant::from_nanos(0);
         } else if self.wire.link.can_send() {
-            self.asleep_until = self.first_due().min(self.wire.link.due());
+            self.asleep_until = self.first_due();
         } else {
             // The link ends the sleep, by its interrupt or when it is due. What else is due has to wait for that.
             (self.is_stalled, self.asleep_until) = (true, self.wire.link.due());
@@ -339,8 +338,7 @@ impl<Plat: Platform> State<Plat> {
     pub(crate) fn finish(&mut self) -> bool {
         // ANCHOR: finish
         self.wire.link.flush();
-        let is_earlier = self.first_due() < self.asleep_until || (self.is_stalled && self.wire.link.can_send());
-        let is_needed = is_earlier || self.wire.link.has_unannounced();
+        let is_needed = self.first_due() < self.asleep_until || (self.is_stalled && self.wire.link.can_send());
         if is_needed {
             // It is not woken twice.
             (self.is_stalled, self.asleep_until) = (false, self.first_due());
