@@ -1,5 +1,8 @@
 //! The network on the host: what programs see there is what they see on the machine.
 
+#[path = "../net/tests/shared/selects.rs"]
+mod selects;
+
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -165,53 +168,8 @@ fn the_two_kinds_of_addresses_do_not_meet() {
 }
 
 fn selects_wait_for_sockets() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let (accepts, arrives) = (listener.readable().unwrap(), datagrams.readable().unwrap());
-    assert_eq!((accepts.try_recv(), arrives.try_recv()), (Err(TryRecvError::Empty), Err(TryRecvError::Empty)));
-    // What comes after the receiver was made, and what came before.
-    let near = TcpStream::connect(listener.local_addr()).unwrap();
-    accepts.recv().unwrap();
-    listener.readable().unwrap().recv().unwrap();
-    let (far, _) = listener.accept().unwrap();
-    assert_eq!(listener.readable().unwrap().try_recv(), Err(TryRecvError::Empty));
-    datagrams.send_to(b"data", datagrams.local_addr()).unwrap();
-    arrives.recv().unwrap();
-    assert_eq!(datagrams.recv(&mut [0; 9]), Ok(4));
-    assert_eq!(datagrams.readable().unwrap().try_recv(), Err(TryRecvError::Empty));
-    // Two Gs at both ends, each with a select for reads and writes.
-    let bytes = 1_000_000;
-    let pump = move |stream: &TcpStream| {
-        let (mut buffer, mut read, mut written) = (vec![0; 10_000], 0, 0);
-        while read < bytes || written < bytes {
-            let readable = if read < bytes { stream.readable().unwrap() } else { Receiver::never() };
-            let writable = if written < bytes { stream.writable().unwrap() } else { Receiver::never() };
-            select! {
-                recv(readable) -> _ => read += stream.read(&mut buffer).expect("data is there"),
-                recv(writable) -> _ => {
-                    let count = (bytes - written).min(buffer.len());
-                    written += stream.write(&buffer[..count]).expect("there is room");
-                }
-                timeout(Duration::from_secs(60)) => panic!("{read} bytes read, {written} written"),
-            }
-        }
-    };
-    let other = go(move || {
-        pump(&far);
-        far
-    });
-    pump(&near);
-    let far = other.join().unwrap();
-    // The end of the peer's data, and of the own half, need no wait.
-    let waits = far.readable().unwrap();
-    assert_eq!(waits.try_recv(), Err(TryRecvError::Empty));
-    near.shutdown(Shutdown::Write).unwrap();
-    waits.recv().unwrap();
-    assert_eq!(far.read(&mut [0; 9]), Ok(0));
-    drop(far);
-    // The channel ends with its socket.
-    drop(listener);
-    assert!(accepts.is_closed() && waits.is_closed());
+    let (listener, datagrams) = (TcpListener::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+    selects::wait_for_sockets(listener, datagrams, |address| TcpStream::connect(address).unwrap(), 1_000_000);
 }
 
 fn keepalive_can_be_set() {

@@ -2,6 +2,8 @@
 
 #[path = "shared/guarded.rs"]
 mod guarded;
+#[path = "shared/selects.rs"]
+mod selects;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::OnceLock;
@@ -96,57 +98,13 @@ fn the_two_kinds_of_addresses_do_not_meet() {
 fn selects_wait_for_sockets() {
     static STACK: OnceLock<Stack> = OnceLock::new();
     // SAFETY: the threads of the test stay alive until the process ends.
-    unsafe { native::enter() }.run(2, || select_on(loopback(&STACK)));
-}
-
-fn select_on(stack: &'static Stack) {
-    let listener = TcpListener::bind_on(stack, "127.0.0.1:0").unwrap();
-    let datagrams = UdpSocket::bind_on(stack, "127.0.0.1:0").unwrap();
-    let (accepts, arrives) = (listener.readable().unwrap(), datagrams.readable().unwrap());
-    assert_eq!((accepts.try_recv(), arrives.try_recv()), (Err(TryRecvError::Empty), Err(TryRecvError::Empty)));
-    // What comes after the receiver was made, and what came before.
-    let near = TcpStream::connect_on(stack, listener.local_addr(), Limit::NONE).unwrap();
-    accepts.recv().unwrap();
-    listener.readable().unwrap().recv().unwrap();
-    let (far, _) = listener.accept().unwrap();
-    assert_eq!(listener.readable().unwrap().try_recv(), Err(TryRecvError::Empty));
-    datagrams.send_to(b"data", datagrams.local_addr()).unwrap();
-    arrives.recv().unwrap();
-    assert_eq!(datagrams.recv(&mut [0; 9]), Ok(4));
-    assert_eq!(datagrams.readable().unwrap().try_recv(), Err(TryRecvError::Empty));
-    // Two Gs at both ends, each with a select for reads and writes.
-    let bytes = 1_000_000;
-    let pump = move |stream: &TcpStream| {
-        let (mut buffer, mut read, mut written) = (vec![0; 10_000], 0, 0);
-        while read < bytes || written < bytes {
-            let readable = if read < bytes { stream.readable().unwrap() } else { Receiver::never() };
-            let writable = if written < bytes { stream.writable().unwrap() } else { Receiver::never() };
-            select! {
-                recv(readable) -> _ => read += stream.read(&mut buffer).expect("data is there"),
-                recv(writable) -> _ => {
-                    let count = (bytes - written).min(buffer.len());
-                    written += stream.write(&buffer[..count]).expect("there is room");
-                }
-                timeout(Duration::from_secs(60)) => panic!("{read} bytes read, {written} written"),
-            }
-        }
-    };
-    let other = go(move || {
-        pump(&far);
-        far
+    unsafe { native::enter() }.run(2, || {
+        let stack = loopback(&STACK);
+        let listener = TcpListener::bind_on(stack, "127.0.0.1:0").unwrap();
+        let datagrams = UdpSocket::bind_on(stack, "127.0.0.1:0").unwrap();
+        let connect = |address| TcpStream::connect_on(stack, address, Limit::NONE).unwrap();
+        selects::wait_for_sockets(listener, datagrams, connect, 1_000_000);
     });
-    pump(&near);
-    let far = other.join().unwrap();
-    // The end of the peer's data, and of the own half, need no wait.
-    let waits = far.readable().unwrap();
-    assert_eq!(waits.try_recv(), Err(TryRecvError::Empty));
-    near.shutdown(Shutdown::Write).unwrap();
-    waits.recv().unwrap();
-    assert_eq!(far.read(&mut [0; 9]), Ok(0));
-    drop(far);
-    // The channel ends with its socket.
-    drop(listener);
-    assert!(accepts.is_closed() && waits.is_closed());
 }
 
 /// More connections end at once than the loopback has room for frames.
