@@ -77,6 +77,11 @@ unsafe impl Room for Buffers {
     }
 }
 
+/// Gives the hosts of a simulated network buffers such as those of the real one.
+fn with_rooms(network: sim::Network) -> sim::Network {
+    network.with_rooms(make_room)
+}
+
 fn make_room() -> Result<&'static mut dyn Room, OutOfResources> {
     let room = Sparse::reserve().and_then(|range| leak(Buffers(range)));
     room.map(|room| room as &mut dyn Room).map_err(|_| OutOfResources)

@@ -19,9 +19,9 @@ pub type TcpStream = kernel_net::TcpStream<Kernel>;
 /// A UDP socket of a simulated host. See [`kernel_net::UdpSocket::bind_on`].
 pub type UdpSocket = kernel_net::UdpSocket<Kernel>;
 
-/// Makes a network without hosts. See [`kernel_net::sim::Network::new`]. The buffers of connections have memory only for
-/// the data that they hold, as those of the real network.
+/// Makes a network without hosts. See [`kernel_net::sim::Network::new`]. On the machine, the buffers of connections have
+/// memory only for the data that they hold, as those of the real network.
 #[must_use]
 pub fn network(seed: u64) -> Network {
-    Network::new(seed).with_rooms(super::make_room)
+    super::with_rooms(Network::new(seed))
 }
