@@ -61,7 +61,7 @@ fn main(arguments: &[&str]) -> Result<i32, String> {
     Ok(0)
 }
 
-/// Computes without a call of the scheduler, and tells whether another G has run meanwhile.
+/// Spins without calling the scheduler. Returns whether another G has run meanwhile.
 fn loops() {
     static HAS_RUN: AtomicBool = AtomicBool::new(false);
     let other = go(|| HAS_RUN.store(true, Ordering::Relaxed));

@@ -1,6 +1,6 @@
-//! Models of preemption in place. A G that is preempted in place stays on its M, which gives up its P and waits for one.
-//! Meanwhile, another M takes over the P, or passes a P to the waiting M; or the M of another G that is to be preempted
-//! gives its own P to the waiting M, and waits in its place.
+//! Models of preemption in place. A G that is preempted in place keeps its M. The M gives up its P, and waits for a P.
+//! Meanwhile, another M takes over the P that was given up, or hands a P to the waiting M. Or another M, whose G is to be
+//! preempted, gives its own P to the waiting M, and waits instead of it.
 
 use alloc::sync::Arc;
 

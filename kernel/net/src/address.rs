@@ -92,8 +92,8 @@ impl<T: ToSocketAddr + ?Sized> ToSocketAddr for &T {
     }
 }
 
-/// Calls `act` with an address, of which one such as `::ffff:10.0.2.2` stands for `10.0.2.2`. If the address is a name, calls it with the addresses that `lookup` returns, until it
-/// succeeds once.
+/// Calls `act` with an address. If the address is a name, calls `act` with each address that `lookup` returns, until it
+/// succeeds. An IPv4 address that is written as IPv6, such as `::ffff:10.0.2.2`, is passed as IPv4.
 ///
 /// # Errors
 ///

@@ -118,8 +118,8 @@ impl<Plat: Platform> UdpSocket<Plat> {
     ///
     /// # Errors
     ///
-    /// [`NetError::MessageTooLong`] for more than [`MAX_DATAGRAM`] bytes, or 20 less with IPv6. If the address is not valid, the name has
-    /// no address, or the device is broken. That nobody receives the datagram is no error.
+    /// [`NetError::MessageTooLong`] for more than [`MAX_DATAGRAM`] bytes, or 20 less with IPv6. Other
+    /// errors if the address is not valid, the name has no address, or the device is broken. That nobody receives the datagram is no error.
     ///
     /// # Panics
     ///

@@ -77,8 +77,8 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// [`NetError::MessageTooLong`] for more than [`MAX_DATAGRAM`](super::MAX_DATAGRAM) bytes, or 20 less with IPv6. If the address is not valid, the
-    /// name has no address, or the host refuses it. That nobody receives the datagram is no error.
+    /// [`NetError::MessageTooLong`] for more than [`MAX_DATAGRAM`](super::MAX_DATAGRAM) bytes, or 20 less with
+    /// IPv6. Other errors if the address is not valid, the name has no address, or the host refuses it. That nobody receives the datagram is no error.
     ///
     /// # Panics
     ///
