@@ -1,6 +1,5 @@
 //! Addresses, as programs write them.
 
-use alloc::vec;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
@@ -98,7 +97,7 @@ impl<T: ToSocketAddr + ?Sized> ToSocketAddr for &T {
 /// # Errors
 ///
 /// The last one of `act`, or that of `lookup`. [`NetError::InvalidInput`] if there is neither an address nor a name.
-pub fn with_each<R>(
+pub(crate) fn with_each<R>(
     address: impl ToSocketAddr,
     lookup: impl FnOnce(&str, u16) -> Result<Vec<SocketAddr>, NetError>,
     mut act: impl FnMut(SocketAddr) -> Result<R, NetError>,
@@ -124,7 +123,7 @@ pub fn with_each<R>(
 ///
 /// [`NetError::AddrNotAvailable`] if one of the two addresses is of the kind IPv4 and the other one IPv6, or if the
 /// receiver's address or port is unspecified.
-pub fn datagram_peer(own: SocketAddr, peer: SocketAddr) -> Result<SocketAddr, NetError> {
+pub(crate) fn datagram_peer(own: SocketAddr, peer: SocketAddr) -> Result<SocketAddr, NetError> {
     let is_possible = own.is_ipv4() == peer.is_ipv4() && !peer.ip().is_unspecified() && peer.port() != 0;
     if is_possible { Ok(peer) } else { Err(NetError::AddrNotAvailable) }
 }
@@ -139,38 +138,20 @@ pub fn split_host(text: &str) -> Result<(&str, u16), NetError> {
     Ok((name, port.parse().map_err(|_| NetError::InvalidInput)?))
 }
 
-/// Returns the addresses of text such as `example.org:80` or `10.0.2.2:80`, at least one. Blocks the calling G until
-/// they are known. The name `localhost` stands for the loopback.
+/// Returns the addresses of a name, with this port. The name `localhost` stands for the loopback.
 ///
 /// # Errors
 ///
-/// In the cases of [`Stack::lookup`](crate::Stack::lookup), and if there is no network or the text has no port.
+/// In the cases of [`Stack::lookup`](crate::Stack::lookup), and if there is no network.
 ///
 /// # Panics
 ///
 /// If the caller is not a G, or must not block.
 #[track_caller]
-pub fn lookup_host<'l, Plat: Network>(
-    text: &str,
-    limit: impl Into<Limit<'l, Plat>>,
-) -> Result<Vec<SocketAddr>, NetError> {
-    if let Ok(address) = text.parse() {
-        return Ok(vec![address]);
-    }
-    let (name, port) = split_host(text)?;
-    lookup_name(name, port, limit)
-}
-
-/// Returns the addresses of a name, with this port.
-#[track_caller]
-pub(crate) fn lookup_name<'l, Plat: Network>(
-    name: &str,
-    port: u16,
-    limit: impl Into<Limit<'l, Plat>>,
-) -> Result<Vec<SocketAddr>, NetError> {
+pub fn lookup_name<Plat: Network>(name: &str, port: u16, limit: Limit<'_, Plat>) -> Result<Vec<SocketAddr>, NetError> {
     match own_name(name, port) {
         Some(addresses) => Ok(addresses),
-        None => Plat::stack(IpAddr::V4(Ipv4Addr::UNSPECIFIED))?.lookup_with_port(name, port, limit.into()),
+        None => Plat::stack(IpAddr::V4(Ipv4Addr::UNSPECIFIED))?.lookup_with_port(name, port, limit),
     }
 }
 

@@ -16,6 +16,7 @@ use crate::error::NetError;
 use crate::key::{Key, Protocol, unspecified};
 use crate::packet::std_duration;
 use crate::readiness::{Readiness, Waits};
+use crate::socket::Way;
 use crate::state::{BACKLOG, HALF_OPEN, Listener, Place, SILENCE, State};
 
 /// The ports that are chosen for connections, and for listeners without a fixed port.
@@ -96,11 +97,11 @@ impl<Plat: Platform> State<Plat> {
         select.receiver(|| is_broken || *is_abandoned || has_ready)
     }
 
-    /// Returns the receiver for a select that waits for a read (0) or a write (1) of a connection or a UDP socket.
-    pub(crate) fn selectable(&mut self, index: usize, way: usize) -> Result<Receiver<(), Plat>, NetError> {
+    /// Returns the receiver for a select that waits for a read or a write of a connection or a UDP socket.
+    pub(crate) fn selectable(&mut self, index: usize, way: Way) -> Result<Receiver<(), Plat>, NetError> {
         let is_broken = self.check_link().is_err();
         let (selects, is_ready) = self.connections.selects(index);
-        selects[way].receiver(|| is_broken || is_ready[way])
+        selects[way as usize].receiver(|| is_broken || is_ready[way as usize])
     }
 
     /// Takes the next connection that waits for `accept`. It belongs to the caller from now on.

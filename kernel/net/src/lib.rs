@@ -28,6 +28,7 @@
 //! | `buffers` | which pages of a connection's buffers have memory |
 //! | `packet`, `sequence` | one frame at a time, as a device of smoltcp; the sequence numbers of segments without data |
 //! | `stream`, `settings`, `listener`, `udp` | what programs use |
+//! | `socket` | what sockets do: those of a stack, in `stack`, and on the host those of the operating system |
 //! | `address`, `error` | addresses and errors, for programs on the host, too |
 //! | [`sim`] | a network of simulated hosts, for tests |
 //!
@@ -70,6 +71,7 @@ mod sequence;
 mod services;
 mod settings;
 pub mod sim;
+mod socket;
 mod stack;
 mod state;
 mod stream;
@@ -78,7 +80,7 @@ mod tests;
 mod udp;
 mod wake;
 
-pub use address::{ToSocketAddr, datagram_peer, lookup_host, split_host, with_each};
+pub use address::{ToSocketAddr, lookup_name, split_host};
 pub use buffers::{MakeRoom, PAGE_BYTES, ROOM_PAGES, Room};
 pub use error::NetError;
 pub use link::{FRAME_BYTES, Link};
@@ -86,6 +88,7 @@ pub use listener::{Incoming, TcpListener};
 pub use loopback::Loopback;
 pub use readiness::Readiness;
 pub use settings::{Shutdown, check_keepalive};
-pub use stack::{Configuration, Ipv6, Network, Stack, Usage};
+pub use socket::{DatagramSocket, ListenerSocket, Open, Socket, StreamSocket, Take, Way};
+pub use stack::{Configuration, Ipv6, Network, Stack, StackDatagrams, StackListener, StackStream, Usage};
 pub use stream::TcpStream;
-pub use udp::{MAX_DATAGRAM, UdpSocket, longest_datagram};
+pub use udp::{MAX_DATAGRAM, UdpSocket};

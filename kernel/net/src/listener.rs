@@ -1,36 +1,27 @@
-//! Listeners.
+//! Listeners, as programs use them.
 
 use core::fmt;
 use core::net::SocketAddr;
 
 use gmp_sched::cancel::Limit;
 use gmp_sched::chan::Receiver;
-use gmp_sched::platform::Platform;
-use gmp_sched::time;
 
-use crate::abandoned::caller;
-use crate::address::{ToSocketAddr, lookup_name, with_each};
+use crate::address::{ToSocketAddr, with_each};
 use crate::error::NetError;
-use crate::readiness::Waits;
-use crate::stack::{Network, Stack};
+use crate::socket::{ListenerSocket, Open, StreamSocket as _, Way};
 use crate::stream::TcpStream;
 
 /// A port on which peers can connect. The peers of up to 128 connections can be confirmed before the program accepts
 /// them. Dropping the listener resets those that it has not accepted.
-pub struct TcpListener<Plat: Platform> {
-    stack: &'static Stack<Plat>,
-    index: usize,
-    address: SocketAddr,
-    waits: &'static Waits<Plat>,
-}
+pub struct TcpListener<S: ListenerSocket>(pub(crate) S);
 
-impl<Plat: Platform> fmt::Debug for TcpListener<Plat> {
+impl<S: ListenerSocket> fmt::Debug for TcpListener<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TcpListener").field("address", &self.address).finish()
+        f.debug_struct("TcpListener").field("address", &self.local_addr()).finish()
     }
 }
 
-impl<Plat: Network> TcpListener<Plat> {
+impl<S: Open + ListenerSocket> TcpListener<S> {
     /// Listens on a port. The address is `0.0.0.0` for peers in the network, or `127.0.0.1` for this computer itself; for
     /// connections of the kind IPv6, `[::]` or `[::1]`. A listener at `[::]` takes only those of this kind, so a server for
     /// both kinds has two listeners. The port 0 stands for a free one.
@@ -46,39 +37,17 @@ impl<Plat: Network> TcpListener<Plat> {
     pub fn bind(address: impl ToSocketAddr) -> Result<Self, NetError> {
         with_each(
             address,
-            |name, port| lookup_name::<Plat>(name, port, Limit::NONE),
-            |address| Self::bind_on(Plat::stack(address.ip())?, address),
+            |name, port| S::lookup(name, port, Limit::NONE),
+            |address| S::open(address, Limit::NONE).map(Self),
         )
     }
 }
 
-impl<Plat: Platform> TcpListener<Plat> {
-    /// Like [`bind`](Self::bind), on this stack. The address is `0.0.0.0`, `[::]`, or one of the stack.
-    ///
-    /// # Errors
-    ///
-    /// In the cases of [`bind`](Self::bind).
-    ///
-    /// # Panics
-    ///
-    /// If the caller is not a G, or must not block.
-    #[track_caller]
-    pub fn bind_on(stack: &'static Stack<Plat>, address: impl ToSocketAddr) -> Result<Self, NetError> {
-        let address = address.to_socket_addr()?;
-        if !stack.can_bind(address.ip()) {
-            return Err(NetError::AddrNotAvailable);
-        }
-        stack.with(|state| {
-            state.check_link()?;
-            let (index, port, waits) = state.listen(address)?;
-            Ok(Self { stack, index, address: SocketAddr::new(address.ip(), port), waits })
-        })
-    }
-
+impl<S: ListenerSocket> TcpListener<S> {
     /// Returns the address and the port.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.address
+        self.0.local_addr()
     }
 
     /// Returns the next connection, and the address of its peer. Blocks the calling G until a peer has connected.
@@ -91,7 +60,7 @@ impl<Plat: Platform> TcpListener<Plat> {
     ///
     /// If the caller is not a G, or must not block.
     #[track_caller]
-    pub fn accept(&self) -> Result<(TcpStream<Plat>, SocketAddr), NetError> {
+    pub fn accept(&self) -> Result<(TcpStream<S::Stream>, SocketAddr), NetError> {
         self.accept_until(Limit::NONE)
     }
 
@@ -107,20 +76,11 @@ impl<Plat: Platform> TcpListener<Plat> {
     #[track_caller]
     pub fn accept_until<'l>(
         &self,
-        limit: impl Into<Limit<'l, Plat>>,
-    ) -> Result<(TcpStream<Plat>, SocketAddr), NetError> {
-        let user = caller::<Plat>();
-        let stream = self.stack.wait(limit.into(), &self.waits.readable, |state| {
-            let place = &mut state.listeners[self.index];
-            if place.is_abandoned {
-                return Some(Err(NetError::ConnectionReset));
-            }
-            place.users.add(user);
-            let index = state.accept(self.index)?;
-            Some(Ok(TcpStream::new(self.stack, state, index, user)))
-        })?;
+        limit: impl Into<Limit<'l, S::Platform>>,
+    ) -> Result<(TcpStream<S::Stream>, SocketAddr), NetError> {
+        let stream = self.0.accept(limit.into())?;
         let peer = stream.peer_addr();
-        Ok((stream, peer))
+        Ok((TcpStream(stream), peer))
     }
 
     /// Returns a receiver for a case of a `select!`. It gets a value when a connection can be accepted. Later, or if another G uses
@@ -135,34 +95,24 @@ impl<Plat: Platform> TcpListener<Plat> {
     ///
     /// If the caller is not a G, or must not block.
     #[track_caller]
-    pub fn readable(&self) -> Result<Receiver<(), Plat>, NetError> {
-        let user = caller::<Plat>();
-        self.stack.with(|state| {
-            state.listeners[self.index].users.add(user);
-            state.acceptable(self.index)
-        })
+    pub fn readable(&self) -> Result<Receiver<(), S::Platform>, NetError> {
+        self.0.selectable(Way::Read)
     }
 
     /// Returns an iterator over the connections, which never ends. A call of `next` returns errors, blocks and panics
     /// like [`accept`](Self::accept).
     #[must_use]
-    pub fn incoming(&self) -> Incoming<'_, Plat> {
+    pub fn incoming(&self) -> Incoming<'_, S> {
         Incoming(self)
-    }
-}
-
-impl<Plat: Platform> Drop for TcpListener<Plat> {
-    fn drop(&mut self) {
-        self.stack.with(|state| state.unlisten(self.index, time::now::<Plat>()));
     }
 }
 
 /// An iterator over the connections of a listener: [`TcpListener::incoming`].
 #[derive(Debug)]
-pub struct Incoming<'a, Plat: Platform>(&'a TcpListener<Plat>);
+pub struct Incoming<'a, S: ListenerSocket>(&'a TcpListener<S>);
 
-impl<Plat: Platform> Iterator for Incoming<'_, Plat> {
-    type Item = Result<TcpStream<Plat>, NetError>;
+impl<S: ListenerSocket> Iterator for Incoming<'_, S> {
+    type Item = Result<TcpStream<S::Stream>, NetError>;
 
     #[track_caller]
     fn next(&mut self) -> Option<Self::Item> {

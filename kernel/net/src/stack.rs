@@ -1,5 +1,9 @@
 //! A stack: its lock, and the G that serves its link.
 
+mod listener;
+mod stream;
+mod udp;
+
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
@@ -14,6 +18,9 @@ use gmp_sched::sync::{LimitedCondvar as _, LimitedMutex as _, Mutex, MutexGuard}
 use gmp_sched::time;
 use smoltcp::wire::DnsQueryType;
 
+pub use self::listener::StackListener;
+pub use self::stream::StackStream;
+pub use self::udp::StackDatagrams;
 use crate::buffers::MakeRoom;
 use crate::error::NetError;
 use crate::link::Link;

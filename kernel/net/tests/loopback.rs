@@ -20,9 +20,9 @@ use kernel_net::{
 };
 
 type Stack = kernel_net::Stack<Native>;
-type TcpListener = kernel_net::TcpListener<Native>;
-type UdpSocket = kernel_net::UdpSocket<Native>;
-type TcpStream = kernel_net::TcpStream<Native>;
+type TcpListener = kernel_net::TcpListener<kernel_net::StackListener<Native>>;
+type UdpSocket = kernel_net::UdpSocket<kernel_net::StackDatagrams<Native>>;
+type TcpStream = kernel_net::TcpStream<kernel_net::StackStream<Native>>;
 
 /// Makes a stack with a loopback, which a G serves.
 fn loopback(stack: &'static OnceLock<Stack>) -> &'static Stack {

@@ -4,17 +4,20 @@
 //! the kernel starts. The first use of the network starts the G that serves the device. So a program that does not use
 //! the network has no such G, and the computer then answers nobody.
 
+mod interface;
 pub mod sim;
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use gmp_sched::goroutine::GoroutineId;
 use gmp_sched::platform::OutOfResources;
-use kernel_net::{Configuration, Ipv6, Loopback, Network, PAGE_BYTES, ROOM_PAGES, Room, Stack};
+use kernel_net::{
+    Configuration, Ipv6, Loopback, Network, PAGE_BYTES, ROOM_PAGES, Room, Stack, StackDatagrams, StackListener,
+    StackStream, lookup_name,
+};
 use spin::Once;
 
 use crate::cpu::contexts;
@@ -28,19 +31,15 @@ use crate::mm::heap::leak;
 use crate::mm::sparse::Sparse;
 use crate::sched::platform::{Builder, Kernel, Limit, Mutex};
 
-pub use kernel_net::{MAX_DATAGRAM, NetError, Shutdown, ToSocketAddr, Usage};
+pub use self::interface::{
+    Incoming, MAX_DATAGRAM, NetError, Shutdown, TcpListener, TcpStream, ToSocketAddr, UdpSocket, Usage, address_until,
+    lookup_host_until, usage,
+};
 
-/// A port on which peers can connect. See [`kernel_net::TcpListener`].
-pub type TcpListener = kernel_net::TcpListener<Kernel>;
-
-/// An iterator over the connections of a listener. See [`kernel_net::Incoming`].
-pub type Incoming<'a> = kernel_net::Incoming<'a, Kernel>;
-
-/// A TCP connection. See [`kernel_net::TcpStream`].
-pub type TcpStream = kernel_net::TcpStream<Kernel>;
-
-/// A UDP socket. See [`kernel_net::UdpSocket`].
-pub type UdpSocket = kernel_net::UdpSocket<Kernel>;
+/// The sockets of [`interface`].
+type Listener = StackListener<Kernel>;
+type Stream = StackStream<Kernel>;
+type Datagrams = StackDatagrams<Kernel>;
 
 /// The device, until its stack takes it.
 static DEVICE: Once<Result<InterruptMutex<Option<NetDevice>>, SetupError>> = Once::new();
@@ -186,41 +185,15 @@ pub(crate) fn abandon(goroutine: GoroutineId) {
     }
 }
 
-/// Waits until the computer has an IPv4 address, and returns it. Blocks the calling G.
-///
-/// # Errors
-///
-/// If there is no network, or the limit ends the wait.
-///
-/// # Panics
-///
-/// If the caller is not a G, or must not block.
+/// Does what [`address_until`] says.
 #[track_caller]
-pub fn address_until<'l>(limit: impl Into<Limit<'l>>) -> Result<Ipv4Addr, NetError> {
+fn own_address(limit: Limit<'_>) -> Result<Ipv4Addr, NetError> {
     Kernel::stack(Ipv4Addr::UNSPECIFIED.into())?.wait_for_address(limit)
 }
 
-/// Returns the addresses of text such as `example.org:80`. See [`kernel_net::lookup_host`].
-///
-/// # Errors
-///
-/// In the cases of [`kernel_net::lookup_host`].
-///
-/// # Panics
-///
-/// If the caller is not a G, or must not block.
+/// Returns how many objects are in use.
 #[track_caller]
-pub fn lookup_host_until<'l>(text: &str, limit: impl Into<Limit<'l>>) -> Result<Vec<SocketAddr>, NetError> {
-    kernel_net::lookup_host(text, limit)
-}
-
-/// Returns how many connections and listeners there are, in the network and on the loopback.
-///
-/// # Panics
-///
-/// If the caller is not a G, or must not block.
-#[track_caller]
-pub fn usage() -> Usage {
+fn objects_in_use() -> Usage {
     contexts::assert_may_block();
     let all = [&NETWORK, &LOOPBACK].into_iter().filter_map(|served| served.stack.get());
     all.map(Stack::usage).fold(Usage::default(), |sum, usage| sum + usage)

@@ -7,9 +7,9 @@
 //!
 //! Some files of the machine's half of the crate are used on the host, too. This module includes them by their paths:
 //! `program/args.rs`, `program/entry.rs`, `cpu/id.rs`, `cpu/sync/locks.rs`, `mm/error.rs`, `mm/usage.rs`,
-//! `drivers/disk_error.rs`, `drivers/disk_cursor.rs`, `drivers/pit/wait.rs`, `drivers/random/numbers.rs`,
-//! `drivers/console/macros.rs`, `drivers/console/stdin.rs`, `sched/platform/counts.rs` and
-//! `diagnostics/watchdog/windows.rs`.
+//! `drivers/disk_access.rs`, `drivers/disk_error.rs`, `drivers/disk_cursor.rs`, `drivers/net/interface.rs`,
+//! `drivers/net/sim.rs`, `drivers/pit/wait.rs`, `drivers/random/numbers.rs`, `drivers/console/macros.rs`,
+//! `drivers/console/stdin.rs`, `sched/platform/counts.rs` and `diagnostics/watchdog/windows.rs`.
 
 pub mod clock;
 pub mod console;

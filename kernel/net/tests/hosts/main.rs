@@ -15,8 +15,8 @@ use kernel_net::sim::{Conditions, Network};
 use kernel_net::{NetError, PAGE_BYTES, ROOM_PAGES, Room, Shutdown, Usage};
 
 type Stack = kernel_net::Stack<Sim>;
-type TcpListener = kernel_net::TcpListener<Sim>;
-type TcpStream = kernel_net::TcpStream<Sim>;
+type TcpListener = kernel_net::TcpListener<kernel_net::StackListener<Sim>>;
+type TcpStream = kernel_net::TcpStream<kernel_net::StackStream<Sim>>;
 
 const NONE: Limit<'static> = Limit::NONE;
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);

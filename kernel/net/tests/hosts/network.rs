@@ -7,7 +7,7 @@ use kernel_net::sim::Totals;
 
 use super::*;
 
-type UdpSocket = kernel_net::UdpSocket<Sim>;
+type UdpSocket = kernel_net::UdpSocket<kernel_net::StackDatagrams<Sim>>;
 
 fn millis(count: u64) -> Duration {
     Duration::from_millis(count)

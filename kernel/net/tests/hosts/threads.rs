@@ -5,8 +5,8 @@ use gmp_sched::native::{self, Native, go, sleep, synctest};
 use super::*;
 
 type Host = &'static kernel_net::Stack<Native>;
-type TcpListener = kernel_net::TcpListener<Native>;
-type TcpStream = kernel_net::TcpStream<Native>;
+type TcpListener = kernel_net::TcpListener<kernel_net::StackListener<Native>>;
+type TcpStream = kernel_net::TcpStream<kernel_net::StackStream<Native>>;
 
 fn run(test: impl FnOnce() + Send + 'static) {
     // SAFETY: the threads of the test stay alive until the process ends.
@@ -113,7 +113,7 @@ fn dropped_network_ends_all_waits() {
         let (network, [server, client]) = hosts(3);
         let listener = Arc::new(TcpListener::bind_on(server, "0.0.0.0:7").unwrap());
         let [(near, far), (silent, reading)] = [0, 1].map(|_| (connect(client), listener.accept().unwrap().0));
-        let datagrams = kernel_net::UdpSocket::<Native>::bind_on(server, "0.0.0.0:9").unwrap();
+        let datagrams = kernel_net::UdpSocket::bind_on(server, "0.0.0.0:9").unwrap();
         let accepting = listener.clone();
         let waits = [
             go(move || accepting.accept().map(drop)),

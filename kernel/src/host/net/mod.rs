@@ -1,5 +1,7 @@
 //! The network on the host: the sockets of the operating system. A call that waits blocks only its G.
 
+#[path = "../../drivers/net/interface.rs"]
+mod interface;
 mod listener;
 mod readiness;
 #[path = "../../drivers/net/sim.rs"]
@@ -7,7 +9,6 @@ pub mod sim;
 mod stream;
 mod udp;
 
-use alloc::vec;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -15,10 +16,14 @@ use std::io;
 
 use crate::host::platform::Limit;
 
-pub use self::listener::{Incoming, TcpListener};
-pub use self::stream::TcpStream;
-pub use self::udp::UdpSocket;
-pub use kernel_net::{MAX_DATAGRAM, NetError, Shutdown, ToSocketAddr, Usage};
+use self::listener::Listener;
+use self::stream::Stream;
+use self::udp::Datagrams;
+
+pub use self::interface::{
+    Incoming, MAX_DATAGRAM, NetError, Shutdown, TcpListener, TcpStream, ToSocketAddr, UdpSocket, Usage, address_until,
+    lookup_host_until, usage,
+};
 
 static CONNECTIONS: AtomicUsize = AtomicUsize::new(0);
 static LISTENERS: AtomicUsize = AtomicUsize::new(0);
@@ -68,41 +73,14 @@ fn loopback(address: SocketAddr) -> Result<SocketAddr, NetError> {
     if is_own { Ok(SocketAddr::new(own, address.port())) } else { Err(NetError::AddrNotAvailable) }
 }
 
-/// Returns the IPv4 address of the computer, which is the host's loopback address. The machine may have to wait for it.
-///
-/// # Errors
-///
-/// None on the host.
-///
-/// # Panics
-///
-/// If the caller is not a G, or must not block.
+/// Does what [`address_until`] says.
 #[track_caller]
-pub fn address_until<'l>(_limit: impl Into<Limit<'l>>) -> Result<Ipv4Addr, NetError> {
+fn own_address(_: Limit<'_>) -> Result<Ipv4Addr, NetError> {
     gmp_sched::native::assert_may_wait();
     Ok(Ipv4Addr::LOCALHOST)
 }
 
-/// Returns the addresses of text such as `example.org:80`, by the resolver of the host. Blocks the calling G. The limit is
-/// obeyed only before the host's call begins.
-///
-/// # Errors
-///
-/// [`NetError::NameNotFound`] if the host finds no address. If the text has no port, or
-/// the limit is over.
-///
-/// # Panics
-///
-/// If the caller is not a G, or must not block.
-#[track_caller]
-pub fn lookup_host_until<'l>(text: &str, limit: impl Into<Limit<'l>>) -> Result<Vec<SocketAddr>, NetError> {
-    if let Ok(address) = text.parse() {
-        return Ok(vec![address]);
-    }
-    let (name, port) = kernel_net::split_host(text)?;
-    lookup_name(name, port, limit.into())
-}
-
+/// Returns the addresses of a name, with this port, by the resolver of the host.
 #[track_caller]
 fn lookup_name(name: &str, port: u16, limit: Limit<'_>) -> Result<Vec<SocketAddr>, NetError> {
     gmp_sched::native::assert_may_wait();
@@ -117,14 +95,9 @@ fn lookup_name(name: &str, port: u16, limit: Limit<'_>) -> Result<Vec<SocketAddr
     if addresses.is_empty() { Err(NetError::NameNotFound) } else { Ok(addresses) }
 }
 
-/// Returns how many connections and listeners there are. The host does not know which connections are half-open, or
-/// whose rest is being sent.
-///
-/// # Panics
-///
-/// If the caller is not a G, or must not block.
+/// Returns how many objects are in use.
 #[track_caller]
-pub fn usage() -> Usage {
+fn objects_in_use() -> Usage {
     gmp_sched::native::assert_may_wait();
     let connections = CONNECTIONS.load(Ordering::Relaxed);
     let (listeners, udp_sockets) = (LISTENERS.load(Ordering::Relaxed), UDP_SOCKETS.load(Ordering::Relaxed));

@@ -13,7 +13,7 @@ use gmp_sched::chan::{RecvTimeoutError, try_channel};
 use gmp_sched::device_signals::Signal;
 use gmp_sched::native::assert_may_wait;
 use gmp_sched::sync::LimitedMutex as _;
-use kernel_net::{NetError, Readiness};
+use kernel_net::{NetError, Readiness, Way};
 use mio::event::Source;
 use mio::{Events, Interest, Poll, Registry, Token};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -125,13 +125,6 @@ impl Poller {
     fn lock(&self) -> std::sync::MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Which direction of a socket a G waits for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
-    Read,
-    Write,
 }
 
 /// A socket that the poller watches.

@@ -14,8 +14,8 @@ use crate::machine::{of_cpus, run};
 use crate::poller::millis;
 
 type Stack = kernel_net::Stack<Sim>;
-type TcpListener = kernel_net::TcpListener<Sim>;
-type TcpStream = kernel_net::TcpStream<Sim>;
+type TcpListener = kernel_net::TcpListener<kernel_net::StackListener<Sim>>;
+type TcpStream = kernel_net::TcpStream<kernel_net::StackStream<Sim>>;
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
