@@ -99,12 +99,22 @@ pub(crate) fn init(configuration: Configuration) {
     CONFIGURATION.call_once(|| configuration);
     DEVICE.call_once(|| {
         let announce = |_| NETWORK.announce();
-        net::open(CpuId::BOOT, announce).map(|device| InterruptMutex::new(Some(device))).inspect_err(|error| {
+        let changed = |_| {
+            net::note_change();
+            NETWORK.announce();
+        };
+        net::open(CpuId::BOOT, announce, changed).map(|device| InterruptMutex::new(Some(device))).inspect_err(|error| {
             if *error != SetupError::Missing {
                 log::error!("network device: {error}");
             }
         })
     });
+}
+
+/// Breaks the protocol of the device, which then finds an error and needs a reset. Tests use this.
+pub(crate) fn mislead_device() {
+    net::mislead();
+    NETWORK.announce();
 }
 
 impl Network for Kernel {

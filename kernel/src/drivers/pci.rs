@@ -257,20 +257,20 @@ impl Device {
         Ok(registers)
     }
 
-    /// Sets the first entries of the device's MSI-X table, one for each of `cpus`. An entry makes the device raise the
-    /// interrupt `vector` on the entry's CPU, with fixed delivery and edge trigger. If the messages of devices cannot
+    /// Sets the entries of the device's MSI-X table from `first` on, one for each of `cpus`. An entry makes the device raise
+    /// the interrupt `vector` on the entry's CPU, with fixed delivery and edge trigger. If the messages of devices cannot
     /// reach this CPU, another CPU gets the interrupt. Returns the number of entries that were set. If there are more
-    /// `cpus` than entries, all entries of the table are set.
+    /// `cpus` than entries, all further entries of the table are set.
     ///
     /// # Errors
     /// If the device has no MSI-X table, or if the table is not in the device's memory BARs or cannot be mapped. Also
     /// if the device's interrupt messages cannot reach any CPU.
-    pub(crate) fn route_messages(&self, vector: Vector, cpus: &[CpuId]) -> Result<u16, PciError> {
+    pub(crate) fn route_messages(&self, first: u16, vector: Vector, cpus: &[CpuId]) -> Result<u16, PciError> {
         let read = configuration(self.function);
         let table = MessageTable::find(&read).ok_or(PciError::NoMessages)?;
         let bar = self.map(table.bar)?;
         let mut set = 0;
-        for (&cpu, number) in cpus.iter().zip(0..table.entries) {
+        for (&cpu, number) in cpus.iter().zip(first..table.entries) {
             let apic_id = u32::from(apic::device_target(cpu).ok_or(PciError::NoSuchCpu)?);
             let entry =
                 table.entry(number, bar.bytes).and_then(|range| bar.range(range)).ok_or(PciError::NoRegisters)?;
@@ -281,7 +281,7 @@ impl Device {
                 // address only raises an interrupt, and the vector of that interrupt has a handler.
                 unsafe { entry.write(offset, word) };
             }
-            set = number + 1;
+            set += 1;
         }
         let control = read(table.control);
         Space(self.function).write(table.control, control & !MSIX_MASK_ALL | MSIX_ENABLE);

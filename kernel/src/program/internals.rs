@@ -14,9 +14,9 @@ use crate::arch::x86_64::{apic, cpu, gdt, interrupts, timer};
 use crate::cpu::cpus::ENTRANCE;
 use crate::cpu::percpu;
 use crate::diagnostics::snapshot;
-use crate::drivers::console;
 use crate::drivers::pci;
 use crate::drivers::virtio::{self, BlockDevice};
+use crate::drivers::{console, net};
 use crate::mm::{self, OutOfMemory, frame, heap, refusal, shared_lock, stack, tlb};
 use crate::traps::divert;
 
@@ -123,6 +123,11 @@ pub fn with_console_locked<R>(body: impl FnOnce() -> R) -> R {
 /// Makes the virtio console, if it is in use, a device that does not answer any more.
 pub fn mute_console() {
     console::mute();
+}
+
+/// Makes the network device, if it is in use, find an error in its queue, after which it needs a reset.
+pub fn mislead_network_device() {
+    net::mislead_device();
 }
 
 /// Whether output goes to the virtio console.

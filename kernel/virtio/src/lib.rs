@@ -10,7 +10,7 @@
 //! | `lane` | two simpler types of queue, which need no lock: [`Lane`], [`Mailbox`] |
 //! | `memory` | the memory that driver and device share, with all accesses of the driver to it |
 //! | [`block`] | disks; also a disk in software |
-//! | [`net`] | queues of frames |
+//! | [`net`] | network devices, with queues of frames |
 //! | `slot` | who waits for an answer |
 //! | [`device_queue`] | a queue as the device sees it, for devices in software and for the fake devices of the tests |
 //!
@@ -45,7 +45,7 @@
 //!
 //! - A device that completes a request which is not in flight is *broken*. All requests to a disk that are in flight,
 //!   in all queues, are answered with [`RequestError::Broken`]. Their buffers are never used again, because the device may
-//!   still access them. The queues of a network then receive and send nothing.
+//!   still access them. A network device is reset at once, and goes on: see [`net`].
 //! - A disk that does not answer a request in time can be [reset](block::Device::reset). The age of each request
 //!   counts, because a device may lose one request and answer others.
 //!
@@ -83,6 +83,7 @@ mod tests;
 mod transport;
 
 pub use lane::{Lane, Mailbox};
-pub use setup::{INDIRECT, OpenError, VERSION_1, needs_reset, negotiate, reset, start};
+use setup::needs_reset;
+pub use setup::{INDIRECT, OpenError, VERSION_1, negotiate, reset, start};
 pub use slot::{AnswerSlot, Mail};
 pub use transport::{Dma, Doorbell, PAGE_SIZE, Transport};

@@ -224,6 +224,12 @@ impl<T: Payload> Ring<T> {
         Ok(())
     }
 
+    /// Breaks the protocol: says that more requests are available than the queue has entries. Tests use this.
+    pub(crate) fn mislead(&mut self) {
+        self.added = self.added.wrapping_add(MAX_ENTRIES as u16 + 1);
+        self.rings.publish(self.added);
+    }
+
     /// Takes the first free descriptor. The next one that is taken follows it if `flags` says so.
     fn add_descriptor(&mut self, span: Span, flags: u16) {
         let next = self.next[usize::from(self.free)];

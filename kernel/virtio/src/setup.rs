@@ -35,9 +35,9 @@ pub fn reset(transport: &mut impl Transport) -> bool {
     (0..RESET_READS).any(|_| transport.status() == 0)
 }
 
-/// Whether a device says that it has met an error from which only a reset helps (virtio 1.2, 2.1.2). It tells the driver
-/// to look by the interrupt for changes of its configuration.
-pub fn needs_reset(transport: &impl Transport) -> bool {
+/// Whether a device says that it has met an error from which only a reset helps (virtio 1.2, 2.1.2). Its interrupt for
+/// changes of the configuration makes the driver look.
+pub(crate) fn needs_reset(transport: &impl Transport) -> bool {
     transport.status() & DEVICE_NEEDS_RESET != 0
 }
 
@@ -65,7 +65,8 @@ pub fn negotiate(transport: &mut impl Transport, needed: u64, optional: u64) -> 
     is_agreed.then_some(features).ok_or(OpenError::Refused)
 }
 
-/// Makes the device use its queues.
+/// Makes the device use its queues, and announce changes of its configuration if it can.
 pub fn start(transport: &mut impl Transport) {
+    transport.announce_changes();
     transport.set_status(ACKNOWLEDGE | DRIVER | FEATURES_OK | DRIVER_OK);
 }

@@ -21,6 +21,9 @@ pub trait Transport {
     /// Writes the status register. A status of 0 resets the device.
     fn set_status(&mut self, status: u8);
 
+    /// If the device can, makes it interrupt when its configuration changes, and when it needs a reset. A reset undoes this.
+    fn announce_changes(&mut self) {}
+
     /// Returns a number that changes when the configuration changes.
     fn generation(&self) -> u8;
 

@@ -4,6 +4,7 @@
 mod selects;
 
 use kernel::chan::TryRecvError;
+use kernel::internals;
 use kernel::net::{self, NetError, Shutdown, TcpListener, TcpStream, UdpSocket, Usage};
 use kernel::prelude::*;
 
@@ -57,13 +58,18 @@ fn returns_what_is_sent(own: &str) {
         .collect();
     clients.into_iter().for_each(|client| client.join().unwrap());
     accepts.join().unwrap();
-    let end = now() + Duration::from_secs(10);
+    wait_until_all_is_sent();
+}
+guest_test!(loopback_returns_what_is_sent, smp = &[1, 2, 8]);
+
+/// Connections that were dropped exist until their peers have what was sent.
+fn wait_until_all_is_sent() {
+    let end = now() + Duration::from_secs(20);
     while net::usage() != Usage::default() && now() < end {
         sleep(Duration::from_millis(1));
     }
     assert_eq!(net::usage(), Usage::default());
 }
-guest_test!(loopback_returns_what_is_sent, smp = &[1, 2, 8]);
 
 fn selects_wait_for_sockets() {
     let (listener, datagrams) = (TcpListener::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -84,6 +90,31 @@ fn network_that_is_not_there_is_an_error() {
     assert_eq!(TcpListener::bind("127.0.0.2:7").map(drop), Err(NetError::AddrNotAvailable));
 }
 guest_test!(network_that_is_not_there_is_an_error);
+
+/// A client on the host sends 200,000 bytes, and compares what returns. The device fails several times meanwhile.
+fn connection_survives_resets_of_the_device() {
+    let listener = TcpListener::bind("0.0.0.0:7").unwrap();
+    net::address_until(now() + Duration::from_secs(60)).unwrap();
+    println!("listening");
+    let (stream, _) = listener.accept().unwrap();
+    let (mut buffer, mut received, mut failures) = ([0; 3_000], 0, 0);
+    loop {
+        let count = stream.read(&mut buffer).unwrap();
+        if count == 0 {
+            break;
+        }
+        received += count;
+        if received > (failures + 1) * 36_000 {
+            failures += 1;
+            internals::mislead_network_device();
+        }
+        stream.write_all(&buffer[..count]).unwrap();
+    }
+    assert_eq!((received, failures), (200_000, 5));
+    drop((stream, listener));
+    wait_until_all_is_sent();
+}
+guest_test!(connection_survives_resets_of_the_device, hidden);
 
 fn datagrams_return_over_the_loopback() {
     let far = UdpSocket::bind("127.0.0.1:0").unwrap();

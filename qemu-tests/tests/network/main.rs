@@ -6,6 +6,7 @@ use std::thread;
 
 use sha2::{Digest as _, Sha256};
 
+mod breaks;
 mod capture;
 mod chat;
 mod httpd;

@@ -1,115 +1,101 @@
-//! The virtio network device (virtio 1.2, 5.1): one queue for the Ethernet frames that arrive, and one for those to
-//! send. The queues are [`Frames`].
+//! The virtio network device (virtio 1.2, 5.1). The driver is [`Device`] of the crate `kernel-virtio`; this file connects
+//! it with the bus, its interrupts, and the protocols.
 //!
-//! The device gets no offloads to do, and has no control queue. Both queues have the same interrupt. The device
-//! interrupts for each frame that arrives, and for frames that it has sent only while a sender waits for that. It also
-//! interrupts when its configuration changes, or when it needs a reset. So if an interrupt has brought no frame, the
-//! driver reads the status of the device. A device that needs a reset is broken.
+//! Both queues have the same interrupt. The device interrupts for each frame that arrives, and for frames that it has
+//! sent only while a sender waits for that. The interrupt for changes of its configuration is another one. After it, the
+//! driver reads the status of the device, and resets the device if the status says so.
+
+use core::sync::atomic::{AtomicU8, Ordering};
 
 use kernel_net::{FRAME_BYTES, Link};
-use kernel_virtio::net::Frames;
-use kernel_virtio::{Transport as _, needs_reset, negotiate, start};
+use kernel_virtio::net::Device;
 
 use super::dma_pool::DmaPool;
 use super::transport::{self, Doorbell, PciTransport};
 use crate::cpu::percpu::CpuId;
 use crate::drivers::disk_error::SetupError;
 
-/// `VIRTIO_NET_F_MAC`, which the driver needs.
-const HAS_MAC: u64 = 1 << 5;
-/// `VIRTIO_NET_F_STATUS`, which the driver uses if the device has it.
-const STATUS: u64 = 1 << 16;
-/// The offsets of two words of the configuration: the first four bytes of the device's address, and the other two with
-/// the status after them. The bit of this word which says that the link is up.
-const MAC: usize = 0;
-const MAC_AND_STATUS: usize = 4;
-const LINK_UP: u32 = 1 << 16;
-/// The numbers of the queues.
-const RECEIVE: u16 = 0;
-const SEND: u16 = 1;
+/// What the driver has to do before it receives the next frame.
+static EVENTS: AtomicU8 = AtomicU8::new(0);
+/// The interrupt for changes has come, so the status of the device has to be read.
+const CHANGED: u8 = 1;
+/// A test wants the device to find an error.
+const MISLED: u8 = 2;
 
 /// A network device.
 pub(crate) struct NetDevice {
-    transport: PciTransport,
-    mac: [u8; 6],
-    has_status: bool,
-    needs_reset: bool,
-    /// Whether a frame has arrived since the last call of `receive` that has found none.
-    has_received: bool,
-    receive: Frames<Doorbell>,
-    send: Frames<Doorbell>,
+    device: Device<PciTransport, Doorbell>,
+    /// How many of its resets are in the log.
+    logged_resets: u32,
 }
 
-/// Sets up the first network device. Its interrupts go to `cpu`, where they call `handler`.
+/// Remembers that the interrupt for changes has come. Its handler then makes the protocols call `receive`.
+pub(crate) fn note_change() {
+    EVENTS.fetch_or(CHANGED, Ordering::Release);
+}
+
+/// Makes the next call of `receive` break the protocol. Tests use this.
+pub(crate) fn mislead() {
+    EVENTS.fetch_or(MISLED, Ordering::Release);
+}
+
+/// Sets up the first network device. Its interrupts go to `cpu`, where they call `handler`, and `changed` if the
+/// configuration has changed or the device needs a reset.
 ///
 /// # Errors
 /// `SetupError::Missing` if there is no such device. Other errors if it cannot be used. If the error came after the
 /// driver had begun to negotiate the features, the device has been reset.
-pub(crate) fn open(cpu: CpuId, handler: fn(usize)) -> Result<NetDevice, SetupError> {
-    let transport = transport::open_first(transport::NETWORK, cpu, "virtio network", handler)?;
+pub(crate) fn open(cpu: CpuId, handler: fn(usize), changed: fn(usize)) -> Result<NetDevice, SetupError> {
+    let mut transport = transport::open_first(transport::NETWORK, cpu, "virtio network", handler)?;
+    transport.route_changes(cpu, "virtio network (changes)", changed)?;
     let registers = transport.common();
-    set_up(transport).inspect_err(|_| transport::reset(registers))
-}
-
-/// Negotiates the features and sets up the queues.
-fn set_up(mut transport: PciTransport) -> Result<NetDevice, SetupError> {
-    let features = negotiate(&mut transport, HAS_MAC, STATUS)?;
-    transport.announce_changes()?;
-    let [receive, send] = [RECEIVE, SEND].map(|queue| transport.doorbell(queue));
-    let mut receive = Frames::receiving::<DmaPool>(&mut transport, RECEIVE, receive?)?;
-    let send = Frames::sending::<DmaPool>(&mut transport, SEND, send?)?;
-    let words = [MAC, MAC_AND_STATUS].map(|offset| transport.configuration(offset).map(u32::to_le_bytes));
-    let [Some([a, b, c, d]), Some([e, f, ..])] = words else { return Err(SetupError::NotVirtio) };
-    start(&mut transport);
-    receive.flush();
-    let (mac, has_status) = ([a, b, c, d, e, f], features & STATUS != 0);
-    Ok(NetDevice { transport, mac, has_status, needs_reset: false, has_received: false, receive, send })
+    let device = Device::open::<DmaPool, SetupError>(transport, |transport, queue| transport.doorbell(queue));
+    let device = device.inspect_err(|_| transport::reset(registers))?;
+    Ok(NetDevice { device, logged_resets: 0 })
 }
 
 impl Link for NetDevice {
     fn mac(&self) -> [u8; 6] {
-        self.mac
+        self.device.mac()
     }
 
     fn is_up(&self) -> bool {
-        let status = || self.transport.configuration(MAC_AND_STATUS);
-        !self.is_broken() && (!self.has_status || status().is_some_and(|status| status & LINK_UP != 0))
+        self.device.is_up()
     }
 
     fn is_broken(&self) -> bool {
-        self.needs_reset || self.receive.is_broken() || self.send.is_broken()
+        self.device.is_gone()
     }
 
     fn receive(&mut self, frame: &mut [u8; FRAME_BYTES]) -> Option<usize> {
-        let bytes = if self.can_send() { self.receive.receive(frame) } else { None };
-        if bytes.is_none() && !self.has_received {
-            self.needs_reset |= needs_reset(&self.transport);
+        if EVENTS.load(Ordering::Relaxed) != 0 {
+            // Ordering: Acquire; partner: `note_change`. A change that comes after the swap is a new event.
+            let events = EVENTS.swap(0, Ordering::Acquire);
+            if events & CHANGED != 0 {
+                self.device.check();
+            }
+            if events & MISLED != 0 {
+                self.device.mislead();
+            }
         }
-        self.has_received = bytes.is_some();
+        let bytes = self.device.receive(frame);
+        if self.logged_resets != self.device.resets() {
+            self.logged_resets = self.device.resets();
+            let outcome = if self.device.is_gone() { "it is given up" } else { "it was reset" };
+            log::warn!("the network device has failed: {outcome}");
+        }
         bytes
     }
 
     fn can_send(&mut self) -> bool {
-        if self.send.can_send() {
-            return true;
-        }
-        // The device may have sent a frame just before its interrupts were turned on.
-        self.send.flush();
-        self.send.set_interrupts(true);
-        let can_send = self.send.can_send();
-        if can_send {
-            self.send.set_interrupts(false);
-        }
-        can_send
+        self.device.can_send()
     }
 
     fn send(&mut self, frame: &[u8]) {
-        self.send.set_interrupts(false);
-        self.send.send(frame);
+        self.device.send(frame);
     }
 
     fn flush(&mut self) {
-        self.receive.flush();
-        self.send.flush();
+        self.device.flush();
     }
 }

@@ -45,12 +45,15 @@ const COMMON_BYTES: usize = 0x38;
 
 /// A virtio device on the PCI bus. Its queues interrupt by MSI-X messages.
 pub(super) struct PciTransport {
+    device: pci::Device,
     common: Registers,
     notify: (Structure, Registers),
     /// The configuration that depends on the type of the device, if it has one.
     configuration: Option<Registers>,
-    /// The number of entries of the MSI-X table that are set.
+    /// The number of entries of the MSI-X table that are set for queues.
     messages: u16,
+    /// The entry for changes of the configuration, if there is one.
+    changes: Option<u16>,
 }
 
 /// How the driver notifies a device that a queue has new requests.
@@ -109,17 +112,17 @@ pub(super) fn open(
     name: &'static str,
     handler: (fn(usize), usize),
 ) -> Result<PciTransport, SetupError> {
-    let device = &pci::Device::enable(function);
+    let device = pci::Device::enable(function);
     let vector = interrupts::allocate(name, handler.0, handler.1).map_err(|_| SetupError::NoVector)?;
-    let messages = device.route_messages(vector, cpus)?;
-    let common = structure(device, Kind::Common)?.1.part(0, COMMON_BYTES).ok_or(PciError::NoRegisters)?;
-    let notify = structure(device, Kind::Notify)?;
-    let configuration = match structure(device, Kind::Device) {
+    let messages = device.route_messages(0, vector, cpus)?;
+    let common = structure(&device, Kind::Common)?.1.part(0, COMMON_BYTES).ok_or(PciError::NoRegisters)?;
+    let notify = structure(&device, Kind::Notify)?;
+    let configuration = match structure(&device, Kind::Device) {
         Ok((_, registers)) => Some(registers),
         Err(SetupError::NotVirtio) => None,
         Err(error) => return Err(error),
     };
-    Ok(PciTransport { common, notify, configuration, messages })
+    Ok(PciTransport { device, common, notify, configuration, messages, changes: None })
 }
 
 /// Resets the device to which these registers belong, so that it stops using its queues.
@@ -163,18 +166,24 @@ impl PciTransport {
         Ok(Doorbell::Register { register, queue })
     }
 
-    /// Makes the device interrupt when its configuration changes, and when it needs a reset. The interrupt is that of the
-    /// first queue.
+    /// Routes the interrupt for changes of the configuration to `cpu`, where it calls `handler`. Does nothing if the MSI-X
+    /// table has entries only for the queues. The device then does not announce changes.
     ///
     /// # Errors
-    /// If the device cannot use the MSI-X entry.
-    pub(super) fn announce_changes(&self) -> Result<(), SetupError> {
-        self.write(CONFIGURATION_MSIX_VECTOR, 0u16);
-        let is_routed = self.common.read::<u16>(CONFIGURATION_MSIX_VECTOR) == 0;
-        if is_routed { Ok(()) } else { Err(SetupError::Refused) }
+    /// If there is no interrupt vector.
+    pub(super) fn route_changes(
+        &mut self,
+        cpu: CpuId,
+        name: &'static str,
+        handler: fn(usize),
+    ) -> Result<(), SetupError> {
+        let vector = interrupts::allocate(name, handler, 0).map_err(|_| SetupError::NoVector)?;
+        let set = self.device.route_messages(self.messages, vector, &[cpu])?;
+        self.changes = (set != 0).then_some(self.messages);
+        Ok(())
     }
 
-    /// Returns the number of entries of the MSI-X table that are set.
+    /// Returns the number of entries of the MSI-X table that are set for queues.
     pub(super) fn messages(&self) -> usize {
         self.messages.into()
     }
@@ -225,6 +234,12 @@ impl Transport for PciTransport {
 
     fn set_status(&mut self, status: u8) {
         self.write(STATUS, status);
+    }
+
+    fn announce_changes(&mut self) {
+        if let Some(message) = self.changes {
+            self.write(CONFIGURATION_MSIX_VECTOR, message);
+        }
     }
 
     fn generation(&self) -> u8 {

@@ -14,8 +14,11 @@ type Queue = DeviceQueue<Memory>;
 pub(super) struct Settings {
     pub(super) entries: u16,
     pub(super) queues: u16,
+    /// Features that the device offers beside those of a disk.
+    pub(super) features: u64,
     /// Whether the device offers indirect descriptors.
     pub(super) is_indirect: bool,
+    /// The first eight bytes of the configuration.
     pub(super) sectors: u64,
     pub(super) block_bytes: u32,
     /// The largest number of pieces of data in a request. `None` if the device does not offer the feature.
@@ -91,6 +94,7 @@ impl Default for Settings {
         Self {
             entries: 256,
             queues: 1,
+            features: 0,
             is_indirect: true,
             sectors: super::rig::SECTORS,
             block_bytes: 512,
@@ -127,6 +131,7 @@ pub(super) struct Fake(RefCell<State>);
 const DRIVER: u8 = 2;
 const DRIVER_OK: u8 = 4;
 const FEATURES_OK: u8 = 8;
+const DEVICE_NEEDS_RESET: u8 = 64;
 
 /// The device accepts a request only if it reads at most this many bytes and writes at most this many bytes.
 const MOST_BYTES: usize = 4 << 20;
@@ -293,6 +298,11 @@ impl Fake {
         }
     }
 
+    /// Says that the device needs a reset.
+    pub(super) fn need_reset(&self) {
+        self.0.borrow_mut().status |= DEVICE_NEEDS_RESET;
+    }
+
     /// Overwrites random bytes of the shared memory, as a broken device might.
     pub(super) fn scribble(&self, random: &mut fastrand::Rng, writes: usize) {
         Memory::scribble(random, writes);
@@ -306,7 +316,7 @@ impl Transport for Fake {
         let size = u64::from(settings.max_segment_bytes.is_some()) << 1;
         let segments = u64::from(settings.max_segments.is_some()) << 2;
         let indirect = u64::from(settings.is_indirect) << 28;
-        modern | size | segments | indirect | 1 << 6 | 1 << 9 | 1 << 12 | 1 << 13 | 1 << 29
+        settings.features | modern | size | segments | indirect | 1 << 6 | 1 << 9 | 1 << 12 | 1 << 13 | 1 << 29
     }
 
     fn accept_features(&mut self, features: u64) {

@@ -1,4 +1,4 @@
-//! Tests the queues of frames with a device that keeps to the protocol, and with one that may do anything.
+//! Tests the driver of network devices with a device that keeps to the protocol, and with one that may do anything.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -7,13 +7,18 @@ use std::rc::Rc;
 use super::fake::{Fake, Settings, content};
 use super::memory::Memory;
 use super::races;
-use crate::net::{FRAME_BYTES, Frames};
-use crate::{Doorbell, Transport as _, needs_reset};
+use crate::net::{Device, FRAME_BYTES, Frames};
+use crate::{Doorbell, OpenError};
 
 const HEADER: usize = 12;
 /// The numbers of the queues.
 const RECEIVE: usize = 0;
 const SEND: usize = 1;
+/// The features of the device: that it has an address, and a status.
+const FEATURES: u64 = 1 << 5 | 1 << 16;
+/// The configuration of the device: its address, and a status that says that the link is up, or down.
+const UP: u64 = u64::from_le_bytes([2, 3, 4, 5, 6, 7, 1, 0]);
+const DOWN: u64 = u64::from_le_bytes([2, 3, 4, 5, 6, 7, 0, 0]);
 
 /// Counts the notifications.
 #[derive(Clone, Default)]
@@ -25,25 +30,33 @@ impl Doorbell for Bell {
     }
 }
 
+fn settings(entries: u16) -> Settings {
+    Settings { entries, queues: 2, features: FEATURES, sectors: UP, ..Settings::default() }
+}
+
 struct Rig {
-    device: Fake,
-    receive: Frames<Bell>,
-    send: Frames<Bell>,
+    driver: Device<Fake, Bell>,
 }
 
 impl Rig {
     fn new(entries: u16) -> Self {
-        let mut device = Fake::new(Settings { entries, queues: 2, ..Settings::default() });
-        let receive = Frames::receiving::<Memory>(&mut device, RECEIVE as u16, Bell::default()).expect("a queue");
-        let send = Frames::sending::<Memory>(&mut device, SEND as u16, Bell::default()).expect("a queue");
-        Self { device, receive, send }
+        Self::open(settings(entries)).expect("the device can be used")
+    }
+
+    fn open(settings: Settings) -> Result<Self, OpenError> {
+        let driver = Device::open::<Memory, OpenError>(Fake::new(settings), |_, _| Ok(Bell::default()))?;
+        Ok(Self { driver })
+    }
+
+    fn device(&self) -> &Fake {
+        self.driver.transport()
     }
 
     /// The device takes the next frame that was sent.
     fn take_sent(&self) -> Option<Vec<u8>> {
-        let (token, [input, output]) = self.device.take(SEND)?;
+        let (token, [input, output]) = self.device().take(SEND)?;
         let bytes = content(&input);
-        self.device.complete(SEND, token.into(), 0);
+        self.device().complete(SEND, token.into(), 0);
         let (header, frame) = bytes.split_at_checked(HEADER)?;
         assert!(header.iter().all(|&byte| byte == 0) && output.bytes() == 0);
         Some(frame.to_vec())
@@ -51,17 +64,37 @@ impl Rig {
 
     /// A frame arrives at the device. Returns whether there was a buffer for it.
     fn arrives(&self, frame: &[u8]) -> bool {
-        let Some((token, [input, output])) = self.device.take(RECEIVE) else { return false };
+        let Some((token, [input, output])) = self.device().take(RECEIVE) else { return false };
         assert!(input.bytes() == 0 && output.bytes() == HEADER + FRAME_BYTES);
         output.write(0, &[&[7; HEADER], frame].concat());
-        self.device.complete(RECEIVE, token.into(), (HEADER + frame.len()) as u32);
+        self.device().complete(RECEIVE, token.into(), (HEADER + frame.len()) as u32);
         true
     }
 
     fn received(&mut self) -> Option<Vec<u8>> {
         let mut frame = [0; FRAME_BYTES];
-        let bytes = self.receive.receive(&mut frame)?;
+        let bytes = self.driver.receive(&mut frame)?;
         Some(frame[..bytes].to_vec())
+    }
+
+    /// Frames pass in both directions, and no buffer is lost.
+    fn passes_frames(&mut self, entries: usize) {
+        for number in 0..entries {
+            assert!(self.arrives(&[number as u8]), "buffer {number} is lost");
+            assert!(self.driver.can_send(), "buffer {number} is lost");
+            self.driver.send(&[!number as u8]);
+        }
+        for number in 0..entries {
+            assert_eq!(self.take_sent(), Some(vec![!number as u8]));
+            assert_eq!(self.received(), Some(vec![number as u8]));
+        }
+        assert_eq!((self.take_sent(), self.received()), (None, None));
+    }
+
+    fn passes_nothing(&mut self) {
+        assert_eq!((self.received(), self.driver.can_send(), self.driver.is_up()), (None, false, false));
+        self.driver.send(b"dropped");
+        assert_eq!(self.take_sent(), None);
     }
 }
 
@@ -78,9 +111,9 @@ fn frames_pass_unchanged_and_in_order() {
         let (mut sent, mut arrived) = (VecDeque::new(), VecDeque::new());
         for _ in 0..20_000 {
             match random.u32(..4) {
-                0 if rig.send.can_send() => {
+                0 if rig.driver.can_send() => {
                     let frame = random_frame(&mut random);
-                    rig.send.send(&frame);
+                    rig.driver.send(&frame);
                     sent.push_back(frame);
                 }
                 0 => assert!(sent.len() >= usize::from(entries.min(128)), "there is room for more frames"),
@@ -92,10 +125,12 @@ fn frames_pass_unchanged_and_in_order() {
                         false => assert!(arrived.len() >= usize::from(entries.min(128)), "a buffer is lost"),
                     }
                 }
-                _ => assert_eq!(rig.received(), arrived.pop_front()),
+                // A frame is received if there is room for an answer.
+                _ if rig.driver.can_send() => assert_eq!(rig.received(), arrived.pop_front()),
+                _ => assert_eq!(rig.received(), None),
             }
         }
-        assert!(!rig.receive.is_broken() && !rig.send.is_broken());
+        assert_eq!(rig.driver.resets(), 0);
     }
     Memory::check_surroundings();
 }
@@ -115,15 +150,101 @@ fn device_is_notified_of_thirty_two_frames_at_once_and_of_the_rest_by_a_flush() 
     }
 }
 
+/// What breaks the device, which is then reset.
+const BREAKS: [fn(&mut Rig); 3] = [
+    |rig| rig.device().complete(RECEIVE, 300, 1),
+    |rig| rig.device().complete(SEND, 300, 1),
+    |rig| {
+        rig.device().need_reset();
+        rig.driver.check();
+    },
+];
+
 #[test]
-fn completion_of_nothing_breaks_the_queue() {
-    for queue in [RECEIVE, SEND] {
+fn device_that_breaks_is_reset_and_passes_frames_again() {
+    for (entries, broken) in [16, 128, 256].into_iter().flat_map(|entries| BREAKS.map(|broken| (entries, broken))) {
+        let mut rig = Rig::new(entries);
+        let pages = Memory::pages();
+        for round in 1..20 {
+            // These frames are lost.
+            assert!(rig.arrives(b"lost") && rig.arrives(b"lost") && rig.driver.can_send());
+            rig.driver.send(b"lost");
+            broken(&mut rig);
+            while rig.received().is_some() {}
+            assert_eq!((rig.driver.resets(), rig.driver.is_gone(), rig.driver.is_up()), (round, false, true));
+            rig.passes_frames(usize::from(entries).min(128));
+        }
+        assert_eq!(Memory::pages(), pages, "a reset allocates nothing");
+    }
+    Memory::check_surroundings();
+}
+
+#[test]
+fn device_that_breaks_before_it_passes_a_frame_is_given_up_after_eight_resets() {
+    for broken in BREAKS {
         let mut rig = Rig::new(16);
-        rig.device.complete(queue, 77, 1);
-        assert_eq!((rig.received(), rig.send.can_send()), (None, queue == RECEIVE));
-        assert_eq!((rig.receive.is_broken(), rig.send.is_broken()), (queue == RECEIVE, queue == SEND));
-        rig.send.send(b"dropped if the queue is broken");
-        assert_eq!(rig.take_sent().is_some(), queue == RECEIVE);
+        for _ in 0..8 {
+            broken(&mut rig);
+            assert_eq!((rig.received(), rig.driver.can_send(), rig.driver.is_gone()), (None, true, false));
+        }
+        broken(&mut rig);
+        rig.passes_nothing();
+        assert!(rig.driver.is_gone());
+        BREAKS.iter().for_each(|again| again(&mut rig));
+        rig.passes_nothing();
+    }
+}
+
+#[test]
+fn device_that_is_another_one_after_the_reset_is_given_up() {
+    let changes: [fn(&mut Settings); 5] = [
+        |settings| settings.ignores_reset = true,
+        |settings| settings.refuses_features = true,
+        |settings| settings.features = 1 << 5,
+        |settings| settings.sectors += 1,
+        |settings| settings.entries = 16,
+    ];
+    for change in changes {
+        let mut rig = Rig::new(32);
+        rig.device().change(change);
+        rig.passes_frames(32);
+        rig.device().need_reset();
+        rig.driver.check();
+        rig.passes_nothing();
+        assert!(rig.driver.is_gone());
+    }
+}
+
+#[test]
+fn device_that_lacks_something_is_refused() {
+    let cases = [
+        (Settings { features: 1 << 16, ..settings(16) }, OpenError::Refused),
+        (Settings { is_legacy: true, ..settings(16) }, OpenError::NotSupported),
+        (Settings { queues: 1, ..settings(16) }, OpenError::Refused),
+        (Settings { entries: 8, ..settings(16) }, OpenError::Refused),
+    ];
+    for (settings, expected) in cases {
+        assert_eq!(Rig::open(settings).map(drop), Err(expected));
+    }
+}
+
+#[test]
+fn link_is_up_if_the_device_says_so_or_has_no_status() {
+    for (features, sectors, is_up) in [(FEATURES, UP, true), (FEATURES, DOWN, false), (1 << 5, DOWN, true)] {
+        let mut rig = Rig::open(Settings { features, sectors, ..settings(16) }).expect("the device can be used");
+        assert_eq!((rig.driver.is_up(), rig.driver.mac()), (is_up, [2, 3, 4, 5, 6, 7]));
+        rig.passes_frames(16);
+    }
+}
+
+#[test]
+fn link_may_go_down_and_come_up() {
+    let mut rig = Rig::new(16);
+    for state in [DOWN, UP, DOWN, UP] {
+        rig.device().change(|settings| settings.sectors = state);
+        rig.driver.check();
+        assert_eq!((rig.driver.is_up(), rig.driver.resets()), (state == UP, 0));
+        rig.passes_frames(16);
     }
 }
 
@@ -131,71 +252,80 @@ fn completion_of_nothing_breaks_the_queue() {
 fn length_that_cannot_be_right_is_an_empty_frame() {
     let mut rig = Rig::new(16);
     for written in [0, 11, 12, (HEADER + FRAME_BYTES) as u32 + 1, u32::MAX] {
-        let (token, _) = rig.device.take(RECEIVE).expect("a buffer");
-        rig.device.complete(RECEIVE, token.into(), written);
+        let (token, _) = rig.device().take(RECEIVE).expect("a buffer");
+        rig.device().complete(RECEIVE, token.into(), written);
         assert_eq!(rig.received(), Some(Vec::new()), "{written}");
     }
 }
 
 /// Runs the driver with a device that may write anything anywhere in the shared memory, also between two reads of the
-/// driver in one call. Checks that no other memory changes, and that the driver does not panic.
-fn device_does_anything(steps: u64, seed: u64) {
+/// driver in one call, and that breaks, and may then not come back. Checks that no other memory changes, that the driver
+/// does not panic, and that it has all buffers after a reset. Returns how often a device was reset and went on.
+fn device_does_anything(steps: u64, seed: u64) -> u64 {
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut left = steps;
+    let (mut left, mut resets) = (steps, 0);
     while left > 0 {
-        let mut rig = Rig::new([16, 64, 256][random.usize(..3)]);
+        let entries = [16, 64, 256][random.usize(..3)];
+        let mut rig = Rig::new(entries);
         races::set((random.u32(..4) != 0).then(|| random.fork()));
-        // Most devices break after a few steps. The test then continues for this many steps.
+        // Most devices are given up in the end. The test then continues for this many steps.
         let mut further = 20;
         while left > 0 && further > 0 {
             left -= 1;
             match random.u32(..100) {
-                0..25 => rig.send.send(&random_frame(&mut random)),
+                0..25 => rig.driver.send(&random_frame(&mut random)),
                 25..50 => drop(rig.received()),
                 50..70 => {
-                    let memory = rig.device.take(SEND);
+                    let memory = rig.device().take(SEND);
                     if let Some((token, [input, _])) = memory {
                         // Garbage in the descriptors could otherwise exhaust the memory of the test.
                         drop((input.bytes() < 1 << 20).then(|| content(&input)));
-                        rig.device.complete(SEND, token.into(), random.u32(..20));
+                        rig.device().complete(SEND, token.into(), random.u32(..20));
                     }
                 }
-                70..95 => {
-                    let memory = rig.device.take(RECEIVE);
+                70..90 => {
+                    let memory = rig.device().take(RECEIVE);
                     if let Some((token, [_, output])) = memory {
                         output.write(0, &[0; HEADER + 60]);
-                        rig.device.complete(RECEIVE, token.into(), random.u32(..2_000));
+                        rig.device().complete(RECEIVE, token.into(), random.u32(..2_000));
                     }
                 }
-                95 if random.u32(..20) == 0 => rig.device.complete(random.usize(..2), random.u32(..300), 1),
-                96 if random.u32(..20) == 0 => rig.device.scribble(&mut random, 5_000),
-                97 => rig.device.scribble(&mut random, 1),
-                _ => drop(rig.send.can_send()),
+                90 => rig.driver.flush(),
+                91 if random.u32(..4) == 0 => rig.device().need_reset(),
+                92 => rig.driver.check(),
+                93 if random.u32(..100) == 0 => rig.device().change(|settings| change(settings, &mut random)),
+                94 if random.u32(..20) == 0 => rig.device().complete(random.usize(..2), random.u32(..300), 1),
+                95 if random.u32(..20) == 0 => rig.device().scribble(&mut random, 5_000),
+                96 => rig.device().scribble(&mut random, 1),
+                _ => drop(rig.driver.can_send()),
             }
-            further -= u32::from(rig.receive.is_broken() && rig.send.is_broken());
+            further -= u32::from(rig.driver.is_gone());
         }
         races::set(None);
+        resets += u64::from(rig.driver.resets());
         Memory::check_surroundings();
         Memory::free_all();
+    }
+    resets
+}
+
+/// Makes the device another one at its next reset.
+fn change(settings: &mut Settings, random: &mut fastrand::Rng) {
+    match random.u32(..4) {
+        0 => settings.ignores_reset ^= true,
+        1 => settings.refuses_features ^= true,
+        2 => settings.sectors ^= 1 << random.u32(..64),
+        _ => settings.entries = [16, 64, 256][random.usize(..3)],
     }
 }
 
 #[test]
 fn device_that_does_anything_breaks_nothing() {
-    device_does_anything(200_000, 1);
+    assert!(device_does_anything(200_000, 1) > 1_000, "devices are reset");
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn device_that_does_anything_breaks_nothing_in_ten_million_steps() {
-    super::ten_million_steps(device_does_anything);
-}
-
-#[test]
-fn device_that_needs_a_reset_says_so_in_its_status() {
-    let mut device = Fake::new(Settings { queues: 2, ..Settings::default() });
-    for (status, needs) in [(0x0f, false), (0x4f, true), (0, false)] {
-        device.set_status(status);
-        assert_eq!(needs_reset(&device), needs, "{status:#x}");
-    }
+    super::ten_million_steps(|steps, seed| _ = device_does_anything(steps, seed));
 }

@@ -1,4 +1,4 @@
-//! The queues of a network device (virtio 1.2, 5.1): each buffer holds one frame, with the device's header before it.
+//! A queue of frames: each buffer holds one frame, with the device's header before it.
 //!
 //! ```text
 //! 0        12                     2048
@@ -9,7 +9,8 @@
 //! passed it to the driver can so change no byte that the driver has read. No offload is negotiated, so the header of a
 //! frame to send is zero, and that of a received frame is not read.
 //!
-//! A device that completes a buffer which is not in flight is broken. Its queues then receive and send nothing.
+//! A device that completes a buffer which is not in flight is broken. Its queues then receive and send nothing, until the
+//! device was reset and the queues were set up again.
 
 #![expect(unsafe_code, reason = "promises to the queue that a frame owns its memory")]
 
@@ -83,10 +84,7 @@ impl<D: Doorbell> Frames<D> {
     /// If the device refuses the queue, or there is no memory. The caller must then reset the device.
     pub fn receiving<M: Dma>(transport: &mut impl Transport, number: u16, doorbell: D) -> Result<Self, OpenError> {
         let mut frames = Self::new::<M>(transport, number, Direction::Receive, doorbell)?;
-        while let Some(buffer) = frames.free.pop() {
-            frames.add(buffer, FRAME_BYTES);
-        }
-        frames.passed = 1;
+        frames.begin();
         Ok(frames)
     }
 
@@ -96,8 +94,8 @@ impl<D: Doorbell> Frames<D> {
     /// # Errors
     /// If the device refuses the queue, or there is no memory. The caller must then reset the device.
     pub fn sending<M: Dma>(transport: &mut impl Transport, number: u16, doorbell: D) -> Result<Self, OpenError> {
-        let frames = Self::new::<M>(transport, number, Direction::Send, doorbell)?;
-        frames.set_interrupts(false);
+        let mut frames = Self::new::<M>(transport, number, Direction::Send, doorbell)?;
+        frames.begin();
         Ok(frames)
     }
 
@@ -114,6 +112,44 @@ impl<D: Doorbell> Frames<D> {
         let mut memory = Memory::allocate::<M>((count * BUFFER).div_ceil(PAGE_SIZE))?;
         free.resize_with(count, || memory.split_off(BUFFER));
         Ok(Self { ring, direction, free, doorbell, passed: 0, is_broken: false })
+    }
+
+    /// Sets the queue up again, and takes back all buffers. The device has been reset. The caller must call
+    /// [`flush`](Self::flush) after it has set `DRIVER_OK`. Allocates nothing.
+    ///
+    /// # Errors
+    /// If the device refuses the queue.
+    pub fn renew(&mut self, transport: &mut impl Transport) -> Result<(), OpenError> {
+        self.ring.renew(transport)?;
+        self.free.extend(self.ring.remove().map(|Frame { buffer, .. }| buffer));
+        self.is_broken = false;
+        self.begin();
+        Ok(())
+    }
+
+    /// Passes the buffers for received frames to the device, or turns the interrupts for sent ones off.
+    fn begin(&mut self) {
+        self.passed = 0;
+        match self.direction {
+            Direction::Send => self.set_interrupts(false),
+            Direction::Receive => {
+                while let Some(buffer) = self.free.pop() {
+                    self.add(buffer, FRAME_BYTES);
+                }
+                self.passed = 1;
+            }
+        }
+    }
+
+    /// Ends the use of the queue. The device may still access the buffers that it has, so they are never used again.
+    pub fn give_up(&mut self) {
+        self.is_broken = true;
+    }
+
+    /// Breaks the protocol, so that the device finds an error. Tests use this.
+    pub fn mislead(&mut self) {
+        self.ring.mislead();
+        self.doorbell.ring();
     }
 
     fn add(&mut self, buffer: Memory, bytes: usize) {

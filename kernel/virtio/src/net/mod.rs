@@ -1,0 +1,200 @@
+//! The driver of network devices (virtio 1.2, 5.1): one queue for the Ethernet frames that arrive, and one for those to
+//! send.
+//!
+//! The device gets no offloads to do, and has no control queue.
+//!
+//! # Reset
+//!
+//! A device is reset and set up again if it breaks the protocol of a queue, or says in its status that it needs a reset.
+//! The frames that it had are lost, as an Ethernet may lose frames, so TCP sends them again. The driver gives a device up
+//! that does not confirm a reset, or is not the same device afterwards, or has to be reset eight times before it passes
+//! a frame. So a device that is broken for good is an error for the callers, and not a loop.
+
+mod frames;
+
+use core::fmt;
+
+pub use self::frames::{FRAME_BYTES, Frames};
+use crate::{Dma, Doorbell, OpenError, Transport, needs_reset, negotiate, start};
+
+/// `VIRTIO_NET_F_MAC`, which the driver needs.
+const HAS_MAC: u64 = 1 << 5;
+/// `VIRTIO_NET_F_STATUS`, which the driver uses if the device has it.
+const STATUS: u64 = 1 << 16;
+/// The offsets of two words of the configuration: the first four bytes of the device's address, and the other two with
+/// the status after them. The bit of this word which says that the link is up.
+const MAC: usize = 0;
+const MAC_AND_STATUS: usize = 4;
+const LINK_UP: u32 = 1 << 16;
+/// The numbers of the queues.
+const RECEIVE: u16 = 0;
+const SEND: u16 = 1;
+/// How often a device is reset before it passes a frame.
+const MOST_RESETS: u32 = 8;
+
+/// A network device.
+pub struct Device<T, D> {
+    transport: T,
+    features: u64,
+    mac: [u8; 6],
+    receive: Frames<D>,
+    send: Frames<D>,
+    /// How often the device was reset.
+    resets: u32,
+    /// How often it was reset since it has last passed a frame.
+    vain_resets: u32,
+    is_gone: bool,
+}
+
+impl<T, D> fmt::Debug for Device<T, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device").field("mac", &self.mac).field("resets", &self.resets).finish_non_exhaustive()
+    }
+}
+
+impl<T: Transport, D: Doorbell> Device<T, D> {
+    /// Sets up a device. `doorbell` returns that of the queue with this number. If the device can, it interrupts when its
+    /// configuration changes and when it needs a reset: see [`check`](Self::check).
+    ///
+    /// # Errors
+    /// If there is no memory, the device lacks or refuses something that the driver needs, or `doorbell` returns an
+    /// error. The caller must then reset the device, whose memory is never freed.
+    pub fn open<M: Dma, E: From<OpenError>>(
+        mut transport: T,
+        doorbell: impl Fn(&T, u16) -> Result<D, E>,
+    ) -> Result<Self, E> {
+        let (features, mac) = agree(&mut transport)?;
+        let [receive, send] = [RECEIVE, SEND].map(|queue| doorbell(&transport, queue));
+        let receive = Frames::receiving::<M>(&mut transport, RECEIVE, receive?)?;
+        let send = Frames::sending::<M>(&mut transport, SEND, send?)?;
+        let mut device = Self { transport, features, mac, receive, send, resets: 0, vain_resets: 0, is_gone: false };
+        device.start();
+        Ok(device)
+    }
+
+    fn start(&mut self) {
+        start(&mut self.transport);
+        self.receive.flush();
+    }
+
+    /// Returns the address of the device.
+    pub fn mac(&self) -> [u8; 6] {
+        self.mac
+    }
+
+    /// Whether the link is connected, as far as the device knows.
+    pub fn is_up(&self) -> bool {
+        let status = || self.transport.configuration(MAC_AND_STATUS);
+        !self.is_gone && (self.features & STATUS == 0 || status().is_some_and(|status| status & LINK_UP != 0))
+    }
+
+    /// Whether the driver has given the device up. It then neither receives nor sends any more.
+    pub fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+
+    /// Returns the registers of the device.
+    #[cfg(test)]
+    pub(crate) fn transport(&self) -> &T {
+        &self.transport
+    }
+
+    /// Returns how often the device was reset since it was set up.
+    pub fn resets(&self) -> u32 {
+        self.resets
+    }
+
+    /// Resets the device if it says that it needs this. The caller calls this function after the interrupt for changes of
+    /// the configuration.
+    pub fn check(&mut self) {
+        if !self.is_gone && needs_reset(&self.transport) {
+            self.reset();
+        }
+    }
+
+    /// Breaks the protocol, so that the device finds an error, after which it needs a reset. Tests use this.
+    pub fn mislead(&mut self) {
+        self.send.mislead();
+    }
+
+    /// Copies the next frame that has arrived into `frame`. Returns its length. Afterwards there is room for one frame
+    /// to send. Returns `None` if no frame has arrived, or there would be no room. When the caller has received what
+    /// there is, it must call [`flush`](Self::flush).
+    pub fn receive(&mut self, frame: &mut [u8; FRAME_BYTES]) -> Option<usize> {
+        let bytes = if self.can_send() { self.receive.receive(frame) } else { None };
+        if bytes.is_some() {
+            self.vain_resets = 0;
+        } else if self.receive.is_broken() {
+            self.reset();
+        }
+        bytes
+    }
+
+    /// Whether there is room for a frame to send. If there is not, the device interrupts when there is.
+    pub fn can_send(&mut self) -> bool {
+        if self.send.can_send() {
+            return true;
+        }
+        // The device may have sent a frame just before its interrupts were turned on.
+        self.send.flush();
+        self.send.set_interrupts(true);
+        if self.send.is_broken() {
+            self.reset();
+        }
+        let can_send = self.send.can_send();
+        if can_send {
+            self.send.set_interrupts(false);
+        }
+        can_send
+    }
+
+    /// Sends a frame of at most [`FRAME_BYTES`] bytes. Drops it if there is no room. When the caller has sent what there
+    /// is, it must call [`flush`](Self::flush).
+    ///
+    /// # Panics
+    /// If the frame is longer.
+    pub fn send(&mut self, frame: &[u8]) {
+        self.send.set_interrupts(false);
+        self.send.send(frame);
+    }
+
+    /// Notifies the device of the frames to send, and of the room for others that arrive.
+    pub fn flush(&mut self) {
+        self.receive.flush();
+        self.send.flush();
+    }
+
+    /// Resets the device and sets it up again, with the memory that it had. If that fails, or has been in vain too often,
+    /// gives the device up.
+    fn reset(&mut self) {
+        if self.is_gone {
+            return;
+        }
+        self.resets = self.resets.wrapping_add(1);
+        self.vain_resets += 1;
+        if self.vain_resets <= MOST_RESETS && self.set_up_again().is_ok() {
+            self.start();
+        } else {
+            self.is_gone = true;
+            self.receive.give_up();
+            self.send.give_up();
+        }
+    }
+
+    fn set_up_again(&mut self) -> Result<(), OpenError> {
+        // Until the device has confirmed the reset, it may access the buffers that it has.
+        if agree(&mut self.transport)? != (self.features, self.mac) {
+            return Err(OpenError::Refused);
+        }
+        self.receive.renew(&mut self.transport)?;
+        self.send.renew(&mut self.transport)
+    }
+}
+
+/// Resets the device, agrees with it on features, and reads its address.
+fn agree(transport: &mut impl Transport) -> Result<(u64, [u8; 6]), OpenError> {
+    let features = negotiate(transport, HAS_MAC, STATUS)?;
+    let words = [MAC, MAC_AND_STATUS].map(|offset| transport.configuration(offset).map(u32::to_le_bytes));
+    let [Some([a, b, c, d]), Some([e, f, ..])] = words else { return Err(OpenError::NotSupported) };
+    Ok((features, [a, b, c, d, e, f]))
+}
