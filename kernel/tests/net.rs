@@ -25,6 +25,7 @@ fn run(test: fn()) {
 fn network_of_the_host_is_that_of_the_machine() {
     run(|| {
         datagrams_arrive_whole_from_the_peer_that_was_chosen();
+        refused_datagram_is_an_error_of_the_next_call();
         several_gs_receive_from_one_socket();
         names_are_looked_up();
         lookup_does_not_stop_other_gs();
@@ -71,6 +72,20 @@ fn datagrams_arrive_whole_from_the_peer_that_was_chosen() {
     answers.join().unwrap();
     assert_eq!(near.recv_from_until(&mut [0], now() + Duration::from_millis(5)), Err(LATE));
     assert_eq!(net::usage(), Usage { udp_sockets: 2, ..Usage::default() });
+}
+
+fn refused_datagram_is_an_error_of_the_next_call() {
+    let near = bind();
+    let nobody = bind().local_addr();
+    near.connect(nobody).unwrap();
+    assert_eq!(near.send(b"data"), Ok(4));
+    assert_eq!(near.recv(&mut [0; 9]), Err(NetError::ConnectionRefused));
+    // It is returned once, and the socket goes on.
+    let far = bind();
+    near.connect(far.local_addr()).unwrap();
+    assert_eq!(near.send_to(b"to another", bind().local_addr()), Ok(10));
+    assert_eq!(near.send(b"data"), Ok(4));
+    assert_eq!(far.recv_from(&mut [0; 9]), Ok((4, near.local_addr())));
 }
 
 fn several_gs_receive_from_one_socket() {

@@ -13,7 +13,7 @@ use gmp_sched::goroutine::GoroutineId;
 use gmp_sched::platform::{Pinned, Platform};
 use gmp_sched::time::Instant;
 
-use crate::connections::Owner;
+use crate::connection::Owner;
 use crate::key::Protocol;
 use crate::state::State;
 

@@ -11,7 +11,7 @@ use smoltcp::socket::tcp::State as TcpState;
 use smoltcp::wire::IpCidr;
 
 use crate::abandoned::Users;
-use crate::connections::{Connection, Owner};
+use crate::connection::{Connection, Owner};
 use crate::error::NetError;
 use crate::key::{Key, Protocol, unspecified};
 use crate::packet::std_duration;

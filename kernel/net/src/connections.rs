@@ -2,24 +2,16 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
-use core::time::Duration;
 
 use foldhash::fast::FixedState;
 use gmp_sched::platform::{OutOfResources, Platform};
 use gmp_sched::time::Instant;
 use hashbrown::HashMap;
-use smoltcp::iface::{SocketHandle, SocketSet, SocketStorage};
-use smoltcp::socket::tcp::{RecvError, Socket, State};
-use smoltcp::socket::udp;
-use smoltcp::wire::TcpSeqNumber;
 
-use crate::abandoned::Users;
-use crate::buffers::{Buffers, MakeRoom, datagrams};
+use crate::buffers::{Buffers, MakeRoom};
+use crate::connection::{Connection, Owner};
 use crate::deadlines::Deadlines;
-use crate::error::NetError;
 use crate::key::{Key, Protocol};
-use crate::packet::Segment;
 use crate::readiness::{Readiness, Waits};
 
 /// How many connections keep memory for data that they do not have: those that were used last. The memory of the others
@@ -29,159 +21,6 @@ const WARM: usize = if cfg!(test) { 0 } else { 64 };
 /// From this number of connections on, the memory that was taken away from them is freed. So it is freed for several at
 /// once.
 const COOLING: usize = if cfg!(test) { 1 } else { 16 };
-
-/// How many segments with data are acknowledged at once, from the beginning of a connection on.
-const QUICK: u8 = 16;
-
-/// How long an acknowledgement waits for data that could take it along. It does not wait if there is a second segment.
-const ACK_DELAY: smoltcp::time::Duration = smoltcp::time::Duration::from_millis(10);
-
-/// To whom a connection belongs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Owner {
-    /// To the listener with this index. The peer has not confirmed the connection yet.
-    HalfOpen(usize),
-    /// To the listener with this index, in its queue for `accept`.
-    Queued(usize),
-    /// To a stream of the program.
-    Stream,
-    /// To a UDP socket of the program.
-    Datagrams,
-    /// To a G that has ended without dropping it: see `abandoned`.
-    Abandoned,
-    /// To no one: the program has dropped its stream, and the rest of the data is being sent.
-    Closing,
-}
-
-/// A connection, or a UDP socket.
-pub(crate) struct Connection {
-    pub(crate) key: Key,
-    pub(crate) owner: Owner,
-    pub(crate) users: Users,
-    /// The socket is alone in its set: see the documentation of the crate.
-    pub(crate) sockets: SocketSet<'static>,
-    handle: SocketHandle,
-    /// The buffers of a TCP socket.
-    pub(crate) buffers: Option<Buffers>,
-    /// The only peer of a UDP socket, if the program has chosen one.
-    pub(crate) peer: Option<SocketAddr>,
-    /// When the connection is given up if it belongs to no stream, and nothing arrives. When the datagrams of a UDP
-    /// socket are dropped if its neighbour does not answer.
-    pub(crate) end: Instant,
-    /// Whether its last segment could not be sent because the MAC address of the neighbour is not known.
-    pub(crate) is_unresolved: bool,
-    /// The first sequence number that it has never used.
-    pub(crate) next_sequence: Option<TcpSeqNumber>,
-    /// After how much silence the peer is asked whether it is still there.
-    pub(crate) keepalive: Option<Duration>,
-    /// Whether the program has shut down the half for reading, and that for writing.
-    pub(crate) is_shut: [bool; 2],
-    /// How many of the next segments with data are acknowledged at once: see [`acknowledge`](Self::acknowledge).
-    quick: u8,
-}
-
-impl Connection {
-    /// Takes `buffers` for a TCP socket. An error leaves them where they are. No other connection uses them.
-    fn new(key: Key, owner: Owner, buffers: &mut Option<Buffers>) -> Result<Self, OutOfResources> {
-        let mut storage = Vec::new();
-        // The set does not allocate memory when the socket is added.
-        storage.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-        storage.push(SocketStorage::EMPTY);
-        let mut sockets = SocketSet::new(storage);
-        let mut buffers = if key.protocol == Protocol::Tcp { buffers.take() } else { None };
-        let handle = match &mut buffers {
-            #[expect(unsafe_code, reason = "the socket and its buffers have one owner, which is this connection")]
-            // SAFETY: `Connections` gets the buffers back only after it has dropped the socket of the last connection.
-            Some(buffers) => sockets.add(unsafe { buffers.make_socket() }),
-            None => sockets.add(udp::Socket::new(datagrams()?, datagrams()?)),
-        };
-        Ok(Self {
-            key,
-            owner,
-            users: Users::Nobody,
-            sockets,
-            handle,
-            buffers,
-            peer: None,
-            end: Instant::NEVER,
-            is_unresolved: false,
-            next_sequence: None,
-            keepalive: None,
-            is_shut: [false; 2],
-            quick: QUICK,
-        })
-    }
-
-    /// Whether a read, and a write, need not wait.
-    pub(crate) fn is_ready(&mut self) -> [bool; 2] {
-        match self.owner {
-            Owner::Abandoned => [true; 2],
-            Owner::Datagrams => [self.datagrams().can_recv(), self.datagrams().can_send()],
-            _ => {
-                let ([end_in, end_out], it) = (self.is_shut, self.socket());
-                [it.can_recv() || !it.may_recv() || end_in, it.can_send() || !it.may_send() || end_out]
-            }
-        }
-    }
-
-    /// Returns the socket of any other owner.
-    pub(crate) fn socket(&mut self) -> &mut Socket<'static> {
-        self.sockets.get_mut(self.handle)
-    }
-
-    /// Passes bytes to a TCP socket, which sends them. Returns how many of them it has taken.
-    ///
-    /// # Errors
-    /// [`NetError::ConnectionReset`] if the socket does not send any more, or if there is no memory.
-    pub(crate) fn send(&mut self, data: &[u8]) -> Result<usize, NetError> {
-        let queued = self.socket().send_queue();
-        let Some(buffers) = &mut self.buffers else { return Err(NetError::Other) };
-        buffers.prepare_to_send(queued, data.len())?;
-        let sent = self.socket().send_slice(data).map_err(|_| NetError::ConnectionReset)?;
-        if let Some(buffers) = &mut self.buffers {
-            buffers.put(sent);
-        }
-        Ok(sent)
-    }
-
-    /// Takes bytes that a TCP socket has received. Returns their number.
-    ///
-    /// # Errors
-    /// At the end of the peer's data, or of the connection.
-    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, RecvError> {
-        let taken = self.socket().recv_slice(buffer)?;
-        if let Some(buffers) = &mut self.buffers {
-            buffers.take(taken);
-        }
-        Ok(taken)
-    }
-
-    /// Notes the sequence numbers of the peer if its segment has begun the connection. The socket has got the segment.
-    pub(crate) fn begin(&mut self, segment: Segment) {
-        if segment.is_syn
-            && matches!(self.socket().state(), State::SynReceived | State::Established)
-            && let Some(buffers) = self.buffers.as_mut().filter(|buffers| !buffers.has_begun())
-        {
-            buffers.begin(segment.sequence);
-        }
-    }
-
-    /// Notes a segment that arrives. The first ones with data are acknowledged at once, as by Linux: the peer may send
-    /// only one segment at the beginning, and needs the acknowledgement to send more.
-    pub(crate) fn acknowledge(&mut self, segment: Segment) {
-        if self.quick != 0 && segment.bytes != 0 {
-            self.quick -= 1;
-            if self.quick == 0 {
-                self.socket().set_ack_delay(Some(ACK_DELAY));
-            }
-        }
-    }
-
-    /// Returns the socket of an owner that is [`Owner::Datagrams`].
-    pub(crate) fn datagrams(&mut self) -> &mut udp::Socket<'static> {
-        self.sockets.get_mut(self.handle)
-    }
-}
 
 struct Slot<Plat: Platform> {
     waits: &'static Waits<Plat>,

@@ -13,13 +13,17 @@ pub enum NetError {
     AddrInUse,
     /// The address is not one of this computer, or of a kind that the network does not have.
     AddrNotAvailable,
-    /// The peer has no listener on this port.
+    /// The peer has no listener, or no UDP socket, on this port.
     ConnectionRefused,
+    /// A router, or the peer's neighbour, says that there is no way to the peer.
+    HostUnreachable,
+    /// A router says that there is no way to the peer's network.
+    NetworkUnreachable,
     /// The peer has ended the connection, or has not answered for so long that the connection was given up.
     ConnectionReset,
     /// The program has shut down the writing half of the connection.
     BrokenPipe,
-    /// A datagram is larger than [`MAX_DATAGRAM`](crate::MAX_DATAGRAM).
+    /// A datagram is larger than [`MAX_DATAGRAM`](crate::MAX_DATAGRAM), or than the way to the peer can carry.
     MessageTooLong,
     /// The address is not valid, or a UDP socket has no peer.
     InvalidInput,
@@ -45,6 +49,8 @@ impl fmt::Display for NetError {
             Self::AddrInUse => "the port is in use",
             Self::AddrNotAvailable => "the address is not available",
             Self::ConnectionRefused => "connection refused",
+            Self::HostUnreachable => "there is no way to the peer",
+            Self::NetworkUnreachable => "there is no way to the network of the peer",
             Self::ConnectionReset => "connection reset by the peer",
             Self::BrokenPipe => "the connection is shut down for writing",
             Self::MessageTooLong => "the datagram is too long",
@@ -74,6 +80,7 @@ impl embedded_io::Error for NetError {
             Self::TimedOut | Self::Limit(ContextError::DeadlineExceeded) => ErrorKind::TimedOut,
             Self::OutOfResources => ErrorKind::OutOfMemory,
             Self::NoNetwork | Self::NameNotFound => ErrorKind::NotFound,
+            Self::HostUnreachable | Self::NetworkUnreachable => ErrorKind::Other,
             Self::Limit(ContextError::Canceled) | Self::Device | Self::Other => ErrorKind::Other,
         }
     }

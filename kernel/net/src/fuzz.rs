@@ -3,6 +3,8 @@
 
 extern crate std;
 
+mod checksums;
+
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,10 +12,13 @@ use core::time::Duration;
 
 use smoltcp::wire::{
     DnsQueryType, EthernetFrame, EthernetProtocol, Icmpv6Packet, Icmpv6Repr, IpProtocol, Ipv4Packet, Ipv6Packet,
-    NdiscRepr, TcpPacket, TcpSeqNumber, UdpPacket,
+    NdiscRepr, TcpPacket, TcpSeqNumber,
 };
 
+pub(crate) use self::checksums::fill_segment;
+use self::checksums::restore_checksums;
 use crate::ipv6::tests::{self as ipv6, GLOBAL, NEAR, ROUTER};
+use crate::peers::refusals::message;
 use crate::stack::{Configuration, Ipv6, Usage};
 use crate::state::BACKLOG;
 use crate::tests::{ADDRESS, Bench, SERVER, datagram, from_server};
@@ -31,8 +36,9 @@ struct Fuzzer {
     listeners: [usize; 2],
     sockets: [usize; 2],
     streams: Vec<usize>,
-    /// How many connections of peers the program has accepted, and how many bytes it has read and written.
-    done: [usize; 3],
+    /// How many connections of peers the program has accepted, how many bytes it has read and written, and how many
+    /// datagrams and attempts to connect were refused.
+    done: [usize; 4],
 }
 
 impl Fuzzer {
@@ -45,7 +51,7 @@ impl Fuzzer {
         let listeners = both.map(|address| bench.state.listen((address, 7).into()).unwrap().0);
         let sockets = both.map(|address| bench.state.bind_datagrams((address, 9).into()).unwrap().0);
         let random = fastrand::Rng::with_seed(seed);
-        Self { bench, random, seen: Vec::new(), listeners, sockets, streams: Vec::new(), done: [0; 3] }
+        Self { bench, random, seen: Vec::new(), listeners, sockets, streams: Vec::new(), done: [0; 4] }
     }
 
     fn step(&mut self) {
@@ -92,6 +98,7 @@ impl Fuzzer {
             }
             (2, Some(stream)) => {
                 self.streams.retain(|&other| other != stream);
+                self.done[3] += usize::from(state.connection(stream).unwrap().refusal.is_some());
                 state.release(stream, now);
             }
             (3 | 4, Some(stream)) => {
@@ -106,7 +113,9 @@ impl Fuzzer {
             }
             (7, _) => {
                 for socket in self.sockets {
-                    while state.connection(socket).unwrap().datagrams().recv().is_ok() {}
+                    let connection = state.connection(socket).unwrap();
+                    while connection.datagrams().recv().is_ok() {}
+                    self.done[3] += usize::from(connection.check_datagrams().is_err());
                     state.settle(socket, now);
                 }
             }
@@ -136,6 +145,7 @@ impl Fuzzer {
             4 | 5 => self.new_connection(),
             6 => self.new_ipv6_connection(),
             7 => self.ipv6_frame(),
+            8 => self.refusal().unwrap_or_default(),
             _ => self.answer().unwrap_or_default(),
         }
     }
@@ -256,6 +266,29 @@ impl Fuzzer {
         Some(frame)
     }
 
+    /// Returns an ICMP message about a frame that the computer has sent.
+    fn refusal(&mut self) -> Option<Vec<u8>> {
+        let seen = self.random.choice(&self.seen)?.clone();
+        let is_ipv6 = EthernetFrame::new_checked(&seen[..]).ok()?.ethertype() == EthernetProtocol::Ipv6;
+        let mut quoted = seen[14..seen.len().min(14 + self.random.usize(20..100))].to_vec();
+        if self.random.u8(..4) == 0 {
+            let at = self.random.usize(..quoted.len());
+            quoted[at] = self.random.u8(..);
+        }
+        let mtu = [0, 68, 576, 1_280, 1_400, u16::MAX][self.random.usize(..6)];
+        if is_ipv6 {
+            let [high, low] = mtu.to_be_bytes();
+            let header = [self.random.u8(..5), self.random.u8(..6), 0, 0, 0, 0, high, low];
+            return Some(ipv6::packet((ROUTER, GLOBAL), 64, IpProtocol::Icmpv6, 8 + quoted.len(), |payload| {
+                payload[..8].copy_from_slice(&header);
+                payload[8..].copy_from_slice(&quoted);
+                Icmpv6Packet::new_unchecked(payload).fill_checksum(&ROUTER, &GLOBAL);
+            }));
+        }
+        let kind = [[3, 3, 3, 4, 11][self.random.usize(..5)], self.random.u8(..16)];
+        Some(message(kind, mtu, &quoted))
+    }
+
     /// Returns a frame that the computer has sent as if it came from its neighbour.
     fn repeat(&mut self, mut frame: Vec<u8>) -> Option<Vec<u8>> {
         let mut ethernet = EthernetFrame::new_checked(&mut frame[..]).ok()?;
@@ -284,7 +317,7 @@ impl Fuzzer {
     }
 
     /// Ends everything that the program has. Then nothing may be left. Returns what the program has done.
-    fn end(mut self) -> [usize; 3] {
+    fn end(mut self) -> [usize; 4] {
         let (state, now) = (&mut self.bench.state, self.bench.now);
         self.streams.drain(..).for_each(|stream| state.release(stream, now));
         self.listeners.into_iter().for_each(|listener| state.unlisten(listener, now));
@@ -299,64 +332,9 @@ impl Fuzzer {
     }
 }
 
-/// Makes a frame with a datagram one with a segment.
-pub(crate) fn fill_segment(frame: &mut [u8], fill: impl FnOnce(&mut TcpPacket<&mut [u8]>)) {
-    let mut ip = Ipv4Packet::new_unchecked(&mut frame[14..]);
-    ip.set_next_header(IpProtocol::Tcp);
-    ip.fill_checksum();
-    let mut segment = TcpPacket::new_unchecked(ip.payload_mut());
-    fill(&mut segment);
-    segment.set_urgent_at(0);
-    segment.fill_checksum(&SERVER.into(), &ADDRESS.into());
-}
-
-fn restore_checksums(frame: &mut [u8]) {
-    if frame.len() >= 54 && EthernetFrame::new_unchecked(&*frame).ethertype() == EthernetProtocol::Ipv6 {
-        restore_ipv6_checksums(&mut frame[14..]);
-    }
-    if frame.len() < 34 || EthernetFrame::new_unchecked(&*frame).ethertype() != EthernetProtocol::Ipv4 {
-        return;
-    }
-    let mut ip = Ipv4Packet::new_unchecked(&mut frame[14..]);
-    if ip.check_len().is_err() {
-        return;
-    }
-    ip.fill_checksum();
-    let (from, to, protocol) = (ip.src_addr().into(), ip.dst_addr().into(), ip.next_header());
-    match protocol {
-        IpProtocol::Tcp if TcpPacket::new_checked(&*ip.payload_mut()).is_ok() => {
-            TcpPacket::new_unchecked(ip.payload_mut()).fill_checksum(&from, &to);
-        }
-        IpProtocol::Udp if UdpPacket::new_checked(&*ip.payload_mut()).is_ok() => {
-            UdpPacket::new_unchecked(ip.payload_mut()).fill_checksum(&from, &to);
-        }
-        _ => {}
-    }
-}
-
-fn restore_ipv6_checksums(packet: &mut [u8]) {
-    let mut ip = Ipv6Packet::new_unchecked(packet);
-    if ip.check_len().is_err() {
-        return;
-    }
-    let (from, to, protocol) = (ip.src_addr(), ip.dst_addr(), ip.next_header());
-    match protocol {
-        IpProtocol::Tcp if TcpPacket::new_checked(&*ip.payload_mut()).is_ok() => {
-            TcpPacket::new_unchecked(ip.payload_mut()).fill_checksum(&from.into(), &to.into());
-        }
-        IpProtocol::Udp if UdpPacket::new_checked(&*ip.payload_mut()).is_ok() => {
-            UdpPacket::new_unchecked(ip.payload_mut()).fill_checksum(&from.into(), &to.into());
-        }
-        IpProtocol::Icmpv6 if Icmpv6Packet::new_checked(&*ip.payload_mut()).is_ok() => {
-            Icmpv6Packet::new_unchecked(ip.payload_mut()).fill_checksum(&from, &to);
-        }
-        _ => {}
-    }
-}
-
 /// Passes about as many frames to computers with an address, and with DHCP.
 fn fuzz(seed: u64, frames: usize) {
-    let mut done = [0; 3];
+    let mut done = [0; 4];
     for round in 0..frames.div_ceil(10_000) as u64 {
         let address = (round % 4 != 3).then_some(ADDRESS);
         let mut fuzzer = Fuzzer::new(seed << 32 | round, address);
@@ -364,7 +342,7 @@ fn fuzz(seed: u64, frames: usize) {
         done.iter_mut().zip(fuzzer.end()).for_each(|(sum, more)| *sum += more);
     }
     // The peers are not too wrong to be believed.
-    assert!(done.iter().zip([100, frames, frames]).all(|(&done, least)| done >= least), "{done:?}");
+    assert!(done.iter().zip([100, frames, frames, 10]).all(|(&done, least)| done >= least), "{done:?}");
 }
 
 #[test]

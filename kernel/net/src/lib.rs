@@ -23,10 +23,11 @@
 //! | `calls` | what programs do with the state: listeners, new connections, and the end of both |
 //! | `abandoned` | what a G leaves behind that ends without dropping its values, and the end of a whole stack |
 //! | `key` | what finds the connection of a frame |
-//! | `connections` | the table of connections; each has a set of sockets with one socket |
+//! | `connection`, `connections` | a connection, which has a set of sockets with one socket; the table of connections |
 //! | `readiness` | wait queues, and a channel for selects |
 //! | `buffers` | which pages of a connection's buffers have memory |
 //! | `packet`, `sequence` | one frame at a time, as a device of smoltcp; the sequence numbers of segments without data |
+//! | `icmp`, `split` | messages about packets that did not arrive; segments for a way that carries only small packets |
 //! | `stream`, `settings`, `listener`, `udp` | what programs use |
 //! | `socket` | what sockets do: those of a stack, in `stack`, and on the host those of the operating system |
 //! | `address`, `error` | addresses and errors, for programs on the host, too |
@@ -53,11 +54,13 @@ mod abandoned;
 mod address;
 mod buffers;
 mod calls;
+mod connection;
 mod connections;
 mod deadlines;
 mod error;
 #[cfg(test)]
 mod fuzz;
+mod icmp;
 mod ipv6;
 mod key;
 mod link;
@@ -72,6 +75,7 @@ mod services;
 mod settings;
 pub mod sim;
 mod socket;
+mod split;
 mod stack;
 mod state;
 mod stream;

@@ -9,13 +9,14 @@ use smoltcp::iface::{Interface, PollResult, SocketSet};
 use smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 use smoltcp::wire::{
-    EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, Ipv6ExtHeader, Ipv6Packet, TcpPacket, TcpSeqNumber,
-    UdpPacket,
+    EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, Ipv6ExtHeader, Ipv6Packet, TcpPacket, UdpPacket,
 };
 
+use crate::icmp::{self, Refusal};
 use crate::key::{Key, Protocol};
 use crate::link::{FRAME_BYTES, Link};
-use crate::sequence;
+use crate::sequence::{self, Sent};
+use crate::split::split;
 
 /// The types of the messages of ICMPv6 about neighbours and routers (RFC 4861, 4), and that of the question for a
 /// neighbour's MAC address.
@@ -36,13 +37,13 @@ pub(crate) struct Wire {
     pub(crate) was_full: bool,
     /// Whether a socket could not send because the MAC address of its neighbour is not known.
     pub(crate) is_unresolved: bool,
-    /// For the connection that sends: the first sequence number that it has never used.
-    pub(crate) next_sequence: Option<TcpSeqNumber>,
+    /// That of the connection that sends.
+    pub(crate) sent: Sent,
 }
 
 impl Wire {
     pub(crate) fn new(link: Box<dyn Link>) -> Self {
-        Self { link, room: Box::new([0; FRAME_BYTES]), was_full: false, is_unresolved: false, next_sequence: None }
+        Self { link, room: Box::new([0; FRAME_BYTES]), was_full: false, is_unresolved: false, sent: Sent::new() }
     }
 }
 
@@ -104,12 +105,19 @@ impl RxToken for Received<'_> {
 
 impl TxToken for Room<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, bytes: usize, fill: F) -> R {
-        let Wire { link, room, is_unresolved, next_sequence, .. } = self.0;
+        let Wire { link, room, is_unresolved, sent, .. } = self.0;
         let frame = &mut room[..bytes];
         let result = fill(frame);
         *is_unresolved = asks_for_neighbour(frame);
-        sequence::number(frame, next_sequence);
-        link.send(frame);
+        sequence::number(frame, sent);
+        let mut is_first = true;
+        split(frame, sent.frame_bytes, |part| {
+            // There is room for one frame. What does not fit is lost, and sent again.
+            if is_first || link.can_send() {
+                link.send(part);
+            }
+            is_first = false;
+        });
         result
     }
 }
@@ -166,6 +174,8 @@ pub(crate) enum Class {
     Connection(Key, Segment),
     /// For a UDP socket with the key, or with that of the unspecified address.
     Datagram(Key),
+    /// About a packet of the connection or UDP socket with the key.
+    Refusal(Key, Refusal),
     /// About the addresses of neighbours, and routers.
     Neighbour,
     Other,
@@ -198,6 +208,9 @@ fn of_ipv4(packet: &[u8]) -> Option<Class> {
     let packet = Ipv4Packet::new_checked(packet).ok()?;
     let is_whole = packet.frag_offset() == 0 && !packet.more_frags();
     let addresses = (packet.src_addr().into(), packet.dst_addr().into());
+    if is_whole && packet.next_header() == IpProtocol::Icmp {
+        return icmp::of_ipv4(packet.payload()).map(|(key, refusal)| Class::Refusal(key, refusal));
+    }
     if is_whole { of_ports(packet.next_header(), addresses, packet.payload()) } else { None }
 }
 
@@ -211,7 +224,10 @@ fn of_ipv6(packet: &[u8]) -> Option<Class> {
         payload = payload.get(8 * (usize::from(options.header_len()) + 1)..)?;
     }
     if protocol == IpProtocol::Icmpv6 {
-        return payload.first().filter(|kind| ABOUT_NEIGHBOURS.contains(kind)).map(|_| Class::Neighbour);
+        return match payload.first() {
+            Some(kind) if ABOUT_NEIGHBOURS.contains(kind) => Some(Class::Neighbour),
+            _ => icmp::of_ipv6(payload).map(|(key, refusal)| Class::Refusal(key, refusal)),
+        };
     }
     of_ports(protocol, (packet.src_addr().into(), packet.dst_addr().into()), payload)
 }

@@ -1,4 +1,4 @@
-//! The sequence number of segments without data.
+//! What a connection keeps of the segments that it sends, and the sequence number of segments without data.
 //!
 //! When the time for an answer is over, smoltcp begins anew at the first byte that the peer has not confirmed. Until it
 //! has sent all bytes again, its segments without data, such as acknowledgements, have the sequence number of the byte that
@@ -10,33 +10,55 @@ use smoltcp::wire::{
     EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, TcpSeqNumber,
 };
 
-/// Notes in `next` the first sequence number that a connection has never used, and lets a segment without data have it.
-/// `frame` is a frame that a socket sends.
-pub(crate) fn number(frame: &mut [u8], next: &mut Option<TcpSeqNumber>) {
+use crate::link::FRAME_BYTES;
+
+/// What a connection keeps of the segments that it sends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    /// The first sequence number that it has never used.
+    pub(crate) next: Option<TcpSeqNumber>,
+    /// The first sequence number of the peer that it has not acknowledged.
+    pub(crate) expected: TcpSeqNumber,
+    /// The length of the largest frame that reaches the peer.
+    pub(crate) frame_bytes: usize,
+}
+
+impl Sent {
+    pub(crate) const fn new() -> Self {
+        Self { next: None, expected: TcpSeqNumber(0), frame_bytes: FRAME_BYTES }
+    }
+}
+
+/// Notes the numbers of a frame that a socket sends, and lets a segment without data have the first number that was never
+/// used.
+pub(crate) fn number(frame: &mut [u8], sent: &mut Sent) {
     let mut frame = EthernetFrame::new_unchecked(frame);
     match frame.ethertype() {
         EthernetProtocol::Ipv4 => {
             let mut packet = Ipv4Packet::new_unchecked(frame.payload_mut());
             if packet.next_header() == IpProtocol::Tcp {
                 let ends = [packet.src_addr(), packet.dst_addr()].map(IpAddress::Ipv4);
-                number_segment(packet.payload_mut(), ends, next);
+                number_segment(packet.payload_mut(), ends, sent);
             }
         }
         EthernetProtocol::Ipv6 => {
             let mut packet = Ipv6Packet::new_unchecked(frame.payload_mut());
             if packet.next_header() == IpProtocol::Tcp {
                 let ends = [packet.src_addr(), packet.dst_addr()].map(IpAddress::Ipv6);
-                number_segment(packet.payload_mut(), ends, next);
+                number_segment(packet.payload_mut(), ends, sent);
             }
         }
         _ => {}
     }
 }
 
-fn number_segment(segment: &mut [u8], [from, to]: [IpAddress; 2], next: &mut Option<TcpSeqNumber>) {
+fn number_segment(segment: &mut [u8], [from, to]: [IpAddress; 2], sent: &mut Sent) {
     let mut segment = TcpPacket::new_unchecked(segment);
     let end = segment.seq_number() + segment.segment_len();
-    match *next {
+    if segment.ack() {
+        sent.expected = segment.ack_number();
+    }
+    match sent.next {
         // A reset without an acknowledgement has the number that the peer expects.
         Some(next) if end < next && segment.segment_len() == 0 && segment.ack() => {
             segment.set_seq_number(next);
@@ -44,7 +66,7 @@ fn number_segment(segment: &mut [u8], [from, to]: [IpAddress; 2], next: &mut Opt
         }
         Some(last) if end <= last => {}
         _ if segment.rst() => {}
-        _ => *next = Some(end),
+        _ => sent.next = Some(end),
     }
 }
 
@@ -60,7 +82,7 @@ mod tests {
     const FIN: u8 = 1;
 
     /// Lets a socket send a segment. Returns the number that the peer gets.
-    fn send(next: &mut Option<TcpSeqNumber>, sequence: i32, flags: u8, bytes: usize) -> i32 {
+    fn send(sent: &mut Sent, sequence: i32, flags: u8, bytes: usize) -> i32 {
         let mut frame = datagram(0, 0, &alloc::vec![0; 12 + bytes]);
         fill_segment(&mut frame, |segment| {
             segment.set_header_len(20);
@@ -69,15 +91,15 @@ mod tests {
             segment.set_rst(flags & RST != 0);
             segment.set_fin(flags & FIN != 0);
         });
-        number(&mut frame, next);
+        number(&mut frame, sent);
         let Class::Connection(_, segment) = classify(&frame) else { panic!("no segment") };
         segment.sequence.cast_signed()
     }
 
     #[test]
     fn segment_without_data_gets_the_first_number_that_was_never_used() {
-        let mut next = None;
-        let mut sends = |sequence, flags, bytes| send(&mut next, sequence, flags, bytes);
+        let mut sent = Sent::new();
+        let mut sends = |sequence, flags, bytes| send(&mut sent, sequence, flags, bytes);
         assert_eq!(sends(i32::MAX - 99, ACK, 100), i32::MAX - 99);
         assert_eq!(sends(i32::MIN, ACK, 100), i32::MIN);
         // Sent again.

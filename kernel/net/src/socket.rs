@@ -118,7 +118,7 @@ pub trait DatagramSocket: Socket {
 
     /// Sets the only peer whose datagrams are received.
     #[track_caller]
-    fn set_peer(&self, peer: SocketAddr);
+    fn set_peer(&self, peer: SocketAddr) -> Result<(), NetError>;
 
     /// Sends a datagram that is not too long.
     #[track_caller]

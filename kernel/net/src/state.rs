@@ -14,13 +14,15 @@ use smoltcp::wire::{EthernetAddress, Ipv4Cidr};
 
 use crate::abandoned::Users;
 use crate::buffers::MakeRoom;
-use crate::connections::{Connection, Connections, Owner};
+use crate::connection::Owner;
+use crate::connections::Connections;
 use crate::error::NetError;
 use crate::ipv6::Addresses;
 use crate::key::Key;
 use crate::link::{FRAME_BYTES, Link};
-use crate::packet::{Class, Packet, Wire, classify, micros, send, std_duration};
+use crate::packet::{Class, Packet, Wire, classify, micros, send};
 use crate::readiness::{Readiness, Waits};
+use crate::sequence::Sent;
 use crate::services::Services;
 use crate::stack::{Configuration, Usage};
 
@@ -33,7 +35,7 @@ pub(crate) const HALF_OPEN: Duration = Duration::from_secs(10);
 /// How long a peer may leave data without an answer, or the end of the data.
 pub(crate) const SILENCE: Duration = Duration::from_secs(120);
 /// How long a peer may keep its half of a connection open that the program has dropped, or not answer a `connect`.
-const CLOSING: Duration = Duration::from_secs(30);
+pub(crate) const CLOSING: Duration = Duration::from_secs(30);
 
 /// A listener.
 pub(crate) struct Listener {
@@ -169,6 +171,7 @@ impl<Plat: Platform> State<Plat> {
                 return;
             }
             Class::Datagram(key) => self.find_datagrams(key),
+            Class::Refusal(key, refusal) => return self.refuse(key, refusal, bytes),
             _ => None,
         };
         let sockets = match connection.and_then(|index| self.connections.get(index)) {
@@ -183,9 +186,10 @@ impl<Plat: Platform> State<Plat> {
                     return;
                 }
                 if let Class::Connection(_, segment) = class {
+                    connection.refusal = None;
                     connection.acknowledge(segment);
                 }
-                self.wire.next_sequence = connection.next_sequence;
+                self.wire.sent = connection.sent;
                 &mut connection.sockets
             }
             None => &mut self.services.sockets,
@@ -195,7 +199,7 @@ impl<Plat: Platform> State<Plat> {
         match (connection, class) {
             (Some(index), Class::Connection(_, segment)) => {
                 if let Some(connection) = self.connections.get(index) {
-                    connection.next_sequence = self.wire.next_sequence.take();
+                    connection.sent = core::mem::replace(&mut self.wire.sent, Sent::new());
                     connection.begin(segment);
                 }
                 self.settle(index, now);
@@ -210,7 +214,7 @@ impl<Plat: Platform> State<Plat> {
                 self.settle_services(now);
             }
             (None, Class::Other | Class::Datagram(_)) => self.settle_services(now),
-            (None, Class::Connection(..)) => {}
+            (None, Class::Connection(..) | Class::Refusal(..)) => {}
         }
     }
 
@@ -218,16 +222,16 @@ impl<Plat: Platform> State<Plat> {
     /// of the socket.
     pub(crate) fn settle(&mut self, index: usize, now: Instant) {
         let Some(connection) = self.connections.get(index) else { return };
-        limit_silence(connection, now);
+        connection.limit_silence(now);
         let was_unresolved = connection.is_unresolved;
-        (self.wire.is_unresolved, self.wire.next_sequence) = (connection.is_unresolved, connection.next_sequence);
+        (self.wire.is_unresolved, self.wire.sent) = (connection.is_unresolved, connection.sent);
         let due = send(&mut self.interface, &mut self.wire, &mut connection.sockets, now);
         // `poll_at` of a TCP socket names as due now only what `dispatch` then sends.
         // A UDP socket drops one datagram at a time if the computer has lost its address.
         let is_done = due > now || self.wire.was_full || connection.owner == Owner::Datagrams;
         debug_assert!(is_done, "a connection has something to send, and does not send it");
-        (connection.is_unresolved, connection.next_sequence) =
-            (self.wire.is_unresolved, self.wire.next_sequence.take());
+        connection.is_unresolved = self.wire.is_unresolved;
+        connection.sent = core::mem::replace(&mut self.wire.sent, Sent::new());
         let end = match connection.owner {
             Owner::Closing => connection.end,
             Owner::Datagrams if connection.is_unresolved => {
@@ -346,48 +350,4 @@ impl<Plat: Platform> State<Plat> {
         is_needed
         // ANCHOR_END: finish
     }
-}
-
-/// Sets how long the peer may be silent. Drops the datagrams for a neighbour that does not answer, so that those for
-/// others are sent.
-fn limit_silence(connection: &mut Connection, now: Instant) {
-    let (owner, is_over) = (connection.owner, now >= connection.end);
-    if owner == Owner::Abandoned {
-        return;
-    }
-    if owner == Owner::Datagrams {
-        if connection.is_unresolved && is_over {
-            let at = connection.key.endpoint();
-            connection.datagrams().close();
-            // The socket is closed, and the port is not zero.
-            let _ = connection.datagrams().bind(at);
-            connection.is_unresolved = false;
-        }
-        return;
-    }
-    let keepalive = connection.keepalive;
-    if owner == Owner::Closing && connection.socket().state() == TcpState::FinWait2 {
-        connection.end = connection.end.min(now + CLOSING);
-    }
-    let socket = connection.socket();
-    let limit = match (owner, socket.state()) {
-        // Nobody reads the data that arrives. smoltcp would count the silence before the end of the stream, too.
-        (Owner::Closing, _) if socket.can_recv() || is_over => {
-            socket.abort();
-            None
-        }
-        (Owner::Closing, _) => {
-            // The connection may be removed as soon as its peer has closed it, too.
-            socket.set_ack_delay(None);
-            None
-        }
-        (Owner::HalfOpen(_), _) => Some(HALF_OPEN),
-        (_, TcpState::SynSent) => Some(CLOSING),
-        // smoltcp would also end a connection in which both sides are silent.
-        _ if socket.send_queue() != 0 => Some(SILENCE),
-        // The peer was asked twice, in vain.
-        _ if keepalive.is_some() => keepalive.map(|interval| interval * 3),
-        _ => None,
-    };
-    socket.set_timeout(limit.and_then(std_duration));
 }

@@ -44,8 +44,8 @@ impl<S: Open + StreamSocket> TcpStream<S> {
     ///
     /// # Errors
     ///
-    /// If there is no network, the address is not valid, the name has no address, nobody listens there, or the peer does
-    /// not answer within 30 seconds. If the limit ends the wait.
+    /// If there is no network, the address is not valid, the name has no address, nobody listens there, a router knows no
+    /// way to the peer, or the peer does not answer within 30 seconds. If the limit ends the wait.
     ///
     /// # Panics
     ///

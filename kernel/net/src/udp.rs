@@ -59,7 +59,9 @@ impl<S: DatagramSocket> UdpSocket<S> {
         self.0.local_addr()
     }
 
-    /// Sets the peer of [`send`](Self::send) and [`recv`](Self::recv). From now on, datagrams of others are dropped.
+    /// Sets the peer of [`send`](Self::send) and [`recv`](Self::recv). From now on, datagrams of others are dropped. If the
+    /// peer refuses a datagram, because no socket has the port, the next call that sends or receives returns
+    /// [`NetError::ConnectionRefused`], once.
     ///
     /// # Errors
     ///
@@ -71,8 +73,7 @@ impl<S: DatagramSocket> UdpSocket<S> {
     #[track_caller]
     pub fn connect(&self, address: impl ToSocketAddr) -> Result<(), NetError> {
         let peer = self.with_peer(address, Limit::NONE, Ok)?;
-        self.0.set_peer(peer);
-        Ok(())
+        self.0.set_peer(peer)
     }
 
     /// Sends a datagram to an address. Returns its length. Blocks the calling G until there is room for it, and until

@@ -15,8 +15,10 @@ use gmp_sched::cancel::Limit;
 use gmp_sched::chan::TryRecvError;
 use gmp_sched::native::{self, Native, Receiver, go, now, sleep};
 use gmp_sched::select;
+use gmp_sched::time::Instant;
 use kernel_net::{
-    Configuration, Ipv6, Loopback, MAX_DATAGRAM, NetError, PAGE_BYTES, ROOM_PAGES, Room, Shutdown, Usage,
+    Configuration, FRAME_BYTES, Ipv6, Link, Loopback, MAX_DATAGRAM, NetError, PAGE_BYTES, ROOM_PAGES, Room, Shutdown,
+    Usage,
 };
 
 type Stack = kernel_net::Stack<Native>;
@@ -26,11 +28,15 @@ type TcpStream = kernel_net::TcpStream<kernel_net::StackStream<Native>>;
 
 /// Makes a stack with a loopback, which a G serves.
 fn loopback(stack: &'static OnceLock<Stack>) -> &'static Stack {
+    stack_on(stack, Loopback::new())
+}
+
+/// Makes a stack that talks to itself over this link, which a G serves.
+fn stack_on(stack: &'static OnceLock<Stack>, link: impl Link + 'static) -> &'static Stack {
     let ipv6 = Ipv6::Fixed { address: (Ipv6Addr::LOCALHOST, 128), gateway: None };
     let address = Some((Ipv4Addr::LOCALHOST, 8));
     let configuration = Configuration { address, ipv6, seed: 7, ..Configuration::default() };
-    let made =
-        stack.get_or_init(|| Stack::new(Box::new(Loopback::new()), guarded::make, &configuration).expect("memory"));
+    let made = stack.get_or_init(|| Stack::new(Box::new(link), guarded::make, &configuration).expect("memory"));
     go(move || made.serve()).detach();
     made
 }
@@ -94,6 +100,65 @@ fn the_two_kinds_of_addresses_do_not_meet() {
     });
 }
 
+/// A loopback on which a router says of each segment that it knows no way.
+struct NoWay(Loopback);
+
+impl Link for NoWay {
+    fn mac(&self) -> [u8; 6] {
+        self.0.mac()
+    }
+
+    fn is_up(&self) -> bool {
+        self.0.is_up()
+    }
+
+    fn is_broken(&self) -> bool {
+        self.0.is_broken()
+    }
+
+    fn may_damage(&self) -> bool {
+        self.0.may_damage()
+    }
+
+    fn receive(&mut self, frame: &mut [u8; FRAME_BYTES]) -> Option<usize> {
+        self.0.receive(frame)
+    }
+
+    fn can_send(&mut self) -> bool {
+        self.0.can_send()
+    }
+
+    fn send(&mut self, frame: &[u8]) {
+        const TCP: u8 = 6;
+        const ICMP: u8 = 1;
+        if frame[12..14] != [8, 0] || frame[23] != TCP {
+            return self.0.send(frame);
+        }
+        let mut message = [&frame[..34], &[3, 1, 0, 0, 0, 0, 0, 0], &frame[14..42]].concat();
+        (message[16], message[17], message[23]) = (0, 20 + 8 + 28, ICMP);
+        self.0.send(&message);
+    }
+
+    fn flush(&mut self) {}
+
+    fn due(&mut self) -> Instant {
+        self.0.due()
+    }
+}
+
+#[test]
+fn connect_ends_when_a_router_knows_no_way() {
+    static STACK: OnceLock<Stack> = OnceLock::new();
+    // SAFETY: the threads of the test stay alive until the process ends.
+    unsafe { native::enter() }.run(2, || {
+        let stack = stack_on(&STACK, NoWay(Loopback::new()));
+        let listener = TcpListener::bind_on(stack, "127.0.0.1:0").unwrap();
+        let result = TcpStream::connect_on(stack, listener.local_addr(), Limit::NONE).map(drop);
+        assert_eq!(result, Err(NetError::HostUnreachable));
+        assert_eq!(stack.usage(), Usage { listeners: 1, ..Usage::default() });
+    });
+}
+
 #[test]
 fn selects_wait_for_sockets() {
     static STACK: OnceLock<Stack> = OnceLock::new();
@@ -154,7 +219,12 @@ fn datagrams_arrive_whole_from_the_peer_that_was_chosen() {
         assert_eq!(near.send(b"to nobody"), Err(NetError::InvalidInput));
         assert_eq!(near.send_to(b"x", "0.0.0.0:7"), Err(NetError::AddrNotAvailable));
         assert_eq!(near.send_to(&[0; MAX_DATAGRAM + 1], taken), Err(NetError::MessageTooLong));
-        // Nobody receives this one.
+        // Nobody receives this one. A socket with a peer learns of it.
+        let refused = bind();
+        refused.connect("127.0.0.1:9").unwrap();
+        assert_eq!(refused.send(b"lost"), Ok(4));
+        assert_eq!(refused.recv(&mut [0; 9]), Err(NetError::ConnectionRefused));
+        drop(refused);
         assert_eq!(near.send_to(b"lost", "127.0.0.1:9"), Ok(4));
         far.connect(near.local_addr()).unwrap();
         near.connect(far.local_addr()).unwrap();

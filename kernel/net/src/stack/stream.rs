@@ -14,7 +14,7 @@ use smoltcp::socket::tcp::{RecvError, State as TcpState};
 use super::{Network, Stack};
 use crate::abandoned::caller;
 use crate::address::{ToSocketAddr, lookup_name};
-use crate::connections::Connection;
+use crate::connection::Connection;
 use crate::error::NetError;
 use crate::packet::std_duration;
 use crate::readiness::Waits;
@@ -63,13 +63,16 @@ impl<Plat: Platform> StackStream<Plat> {
             Some(index.map(|index| Self::new(stack, state, index, user)))
         })?;
         let began = time::now::<Plat>();
-        stack.wait(limit, &stream.waits.writable, |state| match state.connection(stream.index)?.socket().state() {
-            TcpState::SynSent => None,
-            TcpState::Closed if time::now::<Plat>() < began + Duration::from_secs(29) => {
-                Some(Err(NetError::ConnectionRefused))
+        stack.wait(limit, &stream.waits.writable, |state| {
+            let connection = state.connection(stream.index)?;
+            match connection.socket().state() {
+                TcpState::SynSent => connection.refusal.map(Err),
+                TcpState::Closed if time::now::<Plat>() < began + Duration::from_secs(29) => {
+                    Some(Err(NetError::ConnectionRefused))
+                }
+                TcpState::Closed => Some(Err(NetError::TimedOut)),
+                _ => Some(Ok(())),
             }
-            TcpState::Closed => Some(Err(NetError::TimedOut)),
-            _ => Some(Ok(())),
         })?;
         Ok(stream)
     }
@@ -142,7 +145,7 @@ impl<Plat: Platform> StreamSocket for StackStream<Plat> {
                 Ok(0) => return None,
                 Ok(count) => Ok(count),
                 Err(RecvError::Finished) => Ok(0),
-                Err(RecvError::InvalidState) => Err(NetError::ConnectionReset),
+                Err(RecvError::InvalidState) => Err(connection.reset()),
             };
             // The peer may have to know that there is room again.
             state.settle(index, time::now::<Plat>());
@@ -155,14 +158,15 @@ impl<Plat: Platform> StreamSocket for StackStream<Plat> {
         self.stack.wait(limit, &self.waits.writable, |state| {
             state.note_user(index, user);
             let connection = state.connection(index)?;
-            let is_shut = connection.is_shut[1];
+            if connection.is_shut[1] {
+                return Some(Err(NetError::BrokenPipe));
+            }
             match connection.send(data) {
                 Ok(0) if !data.is_empty() => None,
                 Ok(count) => {
                     state.settle(index, time::now::<Plat>());
                     Some(Ok(count))
                 }
-                Err(NetError::ConnectionReset) if is_shut => Some(Err(NetError::BrokenPipe)),
                 Err(error) => Some(Err(error)),
             }
         })

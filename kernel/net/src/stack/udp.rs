@@ -13,7 +13,6 @@ use smoltcp::wire::IpEndpoint;
 use super::{Network, Stack};
 use crate::abandoned::caller;
 use crate::address::{ToSocketAddr, lookup_name};
-use crate::connections::Owner;
 use crate::error::NetError;
 use crate::readiness::Waits;
 use crate::socket::{DatagramSocket, Open, Socket, Way};
@@ -96,8 +95,13 @@ impl<Plat: Platform> DatagramSocket for StackDatagrams<Plat> {
         self.stack.with(|state| state.connection(self.index).and_then(|socket| socket.peer))
     }
 
-    fn set_peer(&self, peer: SocketAddr) {
-        self.stack.with(|state| state.connection(self.index).map(|socket| socket.peer = Some(peer)));
+    fn set_peer(&self, peer: SocketAddr) -> Result<(), NetError> {
+        self.stack.with(|state| {
+            if let Some(socket) = state.connection(self.index) {
+                (socket.peer, socket.refusal) = (Some(peer), None);
+            }
+        });
+        Ok(())
     }
 
     fn send(&self, data: &[u8], to: SocketAddr, limit: Limit<'_, Plat>) -> Result<usize, NetError> {
@@ -107,8 +111,8 @@ impl<Plat: Platform> DatagramSocket for StackDatagrams<Plat> {
             state.note_user(self.index, user);
             let local_address = state.source(to.ip()).filter(|_| self.address.ip().is_unspecified()).map(Into::into);
             let connection = state.connection(self.index)?;
-            if connection.owner == Owner::Abandoned {
-                return Some(Err(NetError::ConnectionReset));
+            if let Err(error) = connection.check_datagrams() {
+                return Some(Err(error));
             }
             let to = UdpMetadata { local_address, ..UdpMetadata::from(IpEndpoint::from(to)) };
             match connection.datagrams().send_slice(data, to) {
@@ -126,8 +130,8 @@ impl<Plat: Platform> DatagramSocket for StackDatagrams<Plat> {
         let user = caller::<Plat>();
         self.stack.wait(limit, &self.waits.readable, |state| {
             state.note_user(self.index, user);
-            if state.connection(self.index)?.owner == Owner::Abandoned {
-                return Some(Err(NetError::ConnectionReset));
+            if let Err(error) = state.connection(self.index)?.check_datagrams() {
+                return Some(Err(error));
             }
             take(state, self.index, buffer).map(Ok)
         })

@@ -40,6 +40,8 @@ fn error(error: &io::Error) -> NetError {
         io::ErrorKind::AddrInUse => NetError::AddrInUse,
         io::ErrorKind::AddrNotAvailable => NetError::AddrNotAvailable,
         io::ErrorKind::ConnectionRefused => NetError::ConnectionRefused,
+        io::ErrorKind::HostUnreachable => NetError::HostUnreachable,
+        io::ErrorKind::NetworkUnreachable => NetError::NetworkUnreachable,
         io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::NotConnected => {
             NetError::ConnectionReset
         }

@@ -58,13 +58,20 @@ impl DatagramSocket for Datagrams {
         *self.peer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set_peer(&self, peer: SocketAddr) {
+    /// The system sends the socket the errors of its peer, and drops datagrams of others. Those that it has got before
+    /// are dropped when they are received.
+    fn set_peer(&self, peer: SocketAddr) -> Result<(), NetError> {
         gmp_sched::native::assert_may_wait();
+        self.socket.socket().connect(peer).map_err(|it| error(&it))?;
         *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = Some(peer);
+        Ok(())
     }
 
     fn send(&self, data: &[u8], to: SocketAddr, limit: Limit<'_>) -> Result<usize, NetError> {
-        self.socket.wait(Way::Write, limit, |socket| socket.send_to(data, to))
+        self.socket.wait(Way::Write, limit, |socket| {
+            // Not every system lets a socket with a peer name it.
+            if self.peer() == Some(to) { socket.send(data) } else { socket.send_to(data, to) }
+        })
     }
 
     fn receive(&self, buffer: &mut [u8], limit: Limit<'_>) -> Result<(usize, SocketAddr), NetError> {

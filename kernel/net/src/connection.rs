@@ -1,0 +1,236 @@
+//! A connection, or a UDP socket.
+
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use gmp_sched::platform::OutOfResources;
+use gmp_sched::time::Instant;
+use smoltcp::iface::{SocketHandle, SocketSet, SocketStorage};
+use smoltcp::socket::tcp::{RecvError, Socket, State};
+use smoltcp::socket::udp;
+
+use crate::abandoned::Users;
+use crate::buffers::{Buffers, datagrams};
+use crate::error::NetError;
+use crate::key::{Key, Protocol};
+use crate::packet::{Segment, std_duration};
+use crate::sequence::Sent;
+use crate::state::{CLOSING, HALF_OPEN, SILENCE};
+
+/// How many segments with data are acknowledged at once, from the beginning of a connection on.
+const QUICK: u8 = 16;
+
+/// How long an acknowledgement waits for data that could take it along. It does not wait if there is a second segment.
+const ACK_DELAY: smoltcp::time::Duration = smoltcp::time::Duration::from_millis(10);
+
+/// To whom a connection belongs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Owner {
+    /// To the listener with this index. The peer has not confirmed the connection yet.
+    HalfOpen(usize),
+    /// To the listener with this index, in its queue for `accept`.
+    Queued(usize),
+    /// To a stream of the program.
+    Stream,
+    /// To a UDP socket of the program.
+    Datagrams,
+    /// To a G that has ended without dropping it: see `abandoned`.
+    Abandoned,
+    /// To no one: the program has dropped its stream, and the rest of the data is being sent.
+    Closing,
+}
+
+/// A connection, or a UDP socket.
+pub(crate) struct Connection {
+    pub(crate) key: Key,
+    pub(crate) owner: Owner,
+    pub(crate) users: Users,
+    /// The socket is alone in its set: see the documentation of the crate.
+    pub(crate) sockets: SocketSet<'static>,
+    handle: SocketHandle,
+    /// The buffers of a TCP socket.
+    pub(crate) buffers: Option<Buffers>,
+    /// The only peer of a UDP socket, if the program has chosen one.
+    pub(crate) peer: Option<SocketAddr>,
+    /// When the connection is given up if it belongs to no stream, and nothing arrives. When the datagrams of a UDP
+    /// socket are dropped if its neighbour does not answer.
+    pub(crate) end: Instant,
+    /// Whether its last segment could not be sent because the MAC address of the neighbour is not known.
+    pub(crate) is_unresolved: bool,
+    pub(crate) sent: Sent,
+    /// What an ICMP message has said about its last segments or datagrams: see `icmp`.
+    pub(crate) refusal: Option<NetError>,
+    /// After how much silence the peer is asked whether it is still there.
+    pub(crate) keepalive: Option<Duration>,
+    /// Whether the program has shut down the half for reading, and that for writing.
+    pub(crate) is_shut: [bool; 2],
+    /// How many of the next segments with data are acknowledged at once: see [`acknowledge`](Self::acknowledge).
+    quick: u8,
+}
+
+impl Connection {
+    /// Takes `buffers` for a TCP socket. An error leaves them where they are. No other connection uses them.
+    pub(crate) fn new(key: Key, owner: Owner, buffers: &mut Option<Buffers>) -> Result<Self, OutOfResources> {
+        let mut storage = Vec::new();
+        // The set does not allocate memory when the socket is added.
+        storage.try_reserve_exact(1).map_err(|_| OutOfResources)?;
+        storage.push(SocketStorage::EMPTY);
+        let mut sockets = SocketSet::new(storage);
+        let mut buffers = if key.protocol == Protocol::Tcp { buffers.take() } else { None };
+        let handle = match &mut buffers {
+            #[expect(unsafe_code, reason = "the socket and its buffers have one owner, which is this connection")]
+            // SAFETY: `Connections` gets the buffers back only after it has dropped the socket of the last connection.
+            Some(buffers) => sockets.add(unsafe { buffers.make_socket() }),
+            None => sockets.add(udp::Socket::new(datagrams()?, datagrams()?)),
+        };
+        Ok(Self {
+            key,
+            owner,
+            users: Users::Nobody,
+            sockets,
+            handle,
+            buffers,
+            peer: None,
+            end: Instant::NEVER,
+            is_unresolved: false,
+            sent: Sent::new(),
+            refusal: None,
+            keepalive: None,
+            is_shut: [false; 2],
+            quick: QUICK,
+        })
+    }
+
+    /// Whether a read, and a write, need not wait.
+    pub(crate) fn is_ready(&mut self) -> [bool; 2] {
+        match self.owner {
+            Owner::Abandoned => [true; 2],
+            Owner::Datagrams if self.refusal.is_some() => [true; 2],
+            Owner::Datagrams => [self.datagrams().can_recv(), self.datagrams().can_send()],
+            _ => {
+                let ([end_in, end_out], it) = (self.is_shut, self.socket());
+                [it.can_recv() || !it.may_recv() || end_in, it.can_send() || !it.may_send() || end_out]
+            }
+        }
+    }
+
+    /// Returns the socket of any other owner.
+    pub(crate) fn socket(&mut self) -> &mut Socket<'static> {
+        self.sockets.get_mut(self.handle)
+    }
+
+    /// Returns why a TCP socket has ended, of which its peer has not closed its half.
+    pub(crate) fn reset(&self) -> NetError {
+        self.refusal.unwrap_or(NetError::ConnectionReset)
+    }
+
+    /// Passes bytes to a TCP socket, which sends them. Returns how many of them it has taken.
+    ///
+    /// # Errors
+    /// That of [`reset`](Self::reset) if the socket does not send any more, or if there is no memory.
+    pub(crate) fn send(&mut self, data: &[u8]) -> Result<usize, NetError> {
+        let queued = self.socket().send_queue();
+        let Some(buffers) = &mut self.buffers else { return Err(NetError::Other) };
+        buffers.prepare_to_send(queued, data.len())?;
+        let sent = self.socket().send_slice(data).map_err(|_| self.reset())?;
+        if let Some(buffers) = &mut self.buffers {
+            buffers.put(sent);
+        }
+        Ok(sent)
+    }
+
+    /// Takes bytes that a TCP socket has received. Returns their number.
+    ///
+    /// # Errors
+    /// At the end of the peer's data, or of the connection.
+    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, RecvError> {
+        let taken = self.socket().recv_slice(buffer)?;
+        if let Some(buffers) = &mut self.buffers {
+            buffers.take(taken);
+        }
+        Ok(taken)
+    }
+
+    /// Notes the sequence numbers of the peer if its segment has begun the connection. The socket has got the segment.
+    pub(crate) fn begin(&mut self, segment: Segment) {
+        if segment.is_syn
+            && matches!(self.socket().state(), State::SynReceived | State::Established)
+            && let Some(buffers) = self.buffers.as_mut().filter(|buffers| !buffers.has_begun())
+        {
+            buffers.begin(segment.sequence);
+        }
+    }
+
+    /// Notes a segment that arrives. The first ones with data are acknowledged at once, as by Linux: the peer may send
+    /// only one segment at the beginning, and needs the acknowledgement to send more.
+    pub(crate) fn acknowledge(&mut self, segment: Segment) {
+        if self.quick != 0 && segment.bytes != 0 {
+            self.quick -= 1;
+            if self.quick == 0 {
+                self.socket().set_ack_delay(Some(ACK_DELAY));
+            }
+        }
+    }
+
+    /// Takes what the next call of a UDP socket returns.
+    ///
+    /// # Errors
+    /// If the socket was abandoned, or an earlier datagram was refused.
+    pub(crate) fn check_datagrams(&mut self) -> Result<(), NetError> {
+        if self.owner == Owner::Abandoned {
+            Err(NetError::ConnectionReset)
+        } else {
+            self.refusal.take().map_or(Ok(()), Err)
+        }
+    }
+
+    /// Returns the socket of an owner that is [`Owner::Datagrams`].
+    pub(crate) fn datagrams(&mut self) -> &mut udp::Socket<'static> {
+        self.sockets.get_mut(self.handle)
+    }
+
+    /// Sets how long the peer may be silent. Drops the datagrams for a neighbour that does not answer, so that those for
+    /// others are sent.
+    pub(crate) fn limit_silence(&mut self, now: Instant) {
+        let (owner, is_over) = (self.owner, now >= self.end);
+        if owner == Owner::Abandoned {
+            return;
+        }
+        if owner == Owner::Datagrams {
+            if self.is_unresolved && is_over {
+                let at = self.key.endpoint();
+                self.datagrams().close();
+                // The socket is closed, and the port is not zero.
+                let _ = self.datagrams().bind(at);
+                self.is_unresolved = false;
+            }
+            return;
+        }
+        let keepalive = self.keepalive;
+        if owner == Owner::Closing && self.socket().state() == State::FinWait2 {
+            self.end = self.end.min(now + CLOSING);
+        }
+        let socket = self.socket();
+        let limit = match (owner, socket.state()) {
+            // Nobody reads the data that arrives. smoltcp would count the silence before the end of the stream, too.
+            (Owner::Closing, _) if socket.can_recv() || is_over => {
+                socket.abort();
+                None
+            }
+            (Owner::Closing, _) => {
+                // The connection may be removed as soon as its peer has closed it, too.
+                socket.set_ack_delay(None);
+                None
+            }
+            (Owner::HalfOpen(_), _) => Some(HALF_OPEN),
+            (_, State::SynSent) => Some(CLOSING),
+            // smoltcp would also end a connection in which both sides are silent.
+            _ if socket.send_queue() != 0 => Some(SILENCE),
+            // The peer was asked twice, in vain.
+            _ if keepalive.is_some() => keepalive.map(|interval| interval * 3),
+            _ => None,
+        };
+        socket.set_timeout(limit.and_then(std_duration));
+    }
+}
