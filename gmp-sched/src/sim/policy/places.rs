@@ -217,6 +217,16 @@ impl State {
         ring.iter().filter(is_there).copied().collect()
     }
 
+    /// How many of the Gs that may be in the ring of P `of` were put there before the event `before`, and are nowhere else.
+    pub(super) fn certainly_in_ring(&mut self, of: usize, before: u64, ring: &Queue) -> usize {
+        let before = before.min(self.local(of).last_event);
+        let is_certain = |&&(g, since): &&(Id, u64)| {
+            let is_sole = |it: &Places| it.rings == 1 << of && it.passed == 0 && !it.at_once && !it.global;
+            since < before && self.runnable.get(&g).is_some_and(is_sole)
+        };
+        ring.iter().filter(is_certain).count()
+    }
+
     /// Each G of `stolen` except `last` may now be in the ring of P `thief`.
     pub(super) fn may_have_been_stolen(&mut self, stolen: Queue, last: Id, thief: usize) {
         for (other, since) in stolen.into_iter().filter(|&(other, _)| other != last) {
@@ -244,10 +254,9 @@ impl State {
         for _ in 0..count {
             let next = iter::from_fn(|| self.global.pop_front()).find(|&(other, _)| other != g);
             if let Some((other, since)) = next {
-                self.runnable
-                    .entry(other)
-                    .and_modify(|places| (places.rings, places.passed, places.global) = (1 << on, 0, false));
-                self.local(on).ring.push_back((other, since));
+                if self.runnable.get(&other).is_some_and(|places| places.since == since) {
+                    self.enter_ring(on, other);
+                }
             }
         }
     }

@@ -154,7 +154,8 @@ impl State {
         Ok(())
     }
 
-    /// P11. A P without Gs has stolen at most half of a ring, or the G in `runnext`.
+    /// P11. A P without Gs has stolen half of a ring, or the G in `runnext`. (One G may have left the ring unreported. With
+    /// more Ps, another thief may have taken some, too.)
     pub(super) fn p11(&mut self, step: &Step) -> Allowed {
         let &Step { on, g, when, detail, .. } = step;
         let (victim, count) = (detail as u32 as usize, (detail >> 32) as usize);
@@ -167,6 +168,10 @@ impl State {
         if !is_next && places.rings & 1 << victim == 0 || count > most {
             let length = of_ring.len();
             return Err(format!("P11: P{on} steals {count} Gs up to goroutine {g} of P{victim}, which has {length}"));
+        }
+        let certain = self.certainly_in_ring(victim, step.last, &of_ring);
+        if step.procs == 2 && !is_next && of_ring.len() < RING_CAPACITY / 2 && count < certain / 2 {
+            return Err(format!("P11: P{on} steals only {count} Gs of P{victim}, which has at least {certain}"));
         }
         let thief = self.local(on);
         if let Some(next) = thief.next {
