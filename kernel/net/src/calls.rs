@@ -189,6 +189,7 @@ impl<Plat: Platform> State<Plat> {
         let is_own_end = |port| port == peer_port && local == peer;
         let is_used = |port| is_own_end(port) || self.is_listened(local, port);
         let is_free = |port: &u16| !is_used(*port) && self.connections.find(key(*port)).is_none();
+        let is_free = |port: &u16| is_free(port) && !self.time_waits.has(key(*port), now);
         let port = ports.find(is_free).ok_or(NetError::AddrInUse)?;
         self.last_port = port - FIRST_FREE_PORT + 1;
         let index = self.connections.add(key(port), Owner::Stream)?;

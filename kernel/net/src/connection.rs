@@ -22,7 +22,7 @@ use crate::state::{CLOSING, HALF_OPEN, SILENCE};
 const QUICK: u8 = 16;
 
 /// How long an acknowledgement waits for data that could take it along. It does not wait if there is a second segment.
-const ACK_DELAY: smoltcp::time::Duration = smoltcp::time::Duration::from_millis(10);
+pub(crate) const ACK_DELAY: Duration = Duration::from_millis(10);
 
 /// To whom a connection belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -168,7 +168,7 @@ impl Connection {
         if self.quick != 0 && segment.bytes != 0 {
             self.quick -= 1;
             if self.quick == 0 {
-                self.socket().set_ack_delay(Some(ACK_DELAY));
+                self.socket().set_ack_delay(std_duration(ACK_DELAY));
             }
         }
     }

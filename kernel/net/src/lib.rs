@@ -27,6 +27,7 @@
 //! | `readiness` | wait queues, and a channel for selects |
 //! | `buffers` | which pages of a connection's buffers have memory |
 //! | `packet`, `sequence` | one frame at a time, as a device of smoltcp; the sequence numbers of segments without data |
+//! | `time_wait` | what is left of connections that this computer has closed first |
 //! | `icmp`, `split` | messages about packets that did not arrive; segments for a way that carries only small packets |
 //! | `stream`, `settings`, `listener`, `udp` | what programs use |
 //! | `socket` | what sockets do: those of a stack, in `stack`, and on the host those of the operating system |
@@ -81,6 +82,7 @@ mod state;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod time_wait;
 mod udp;
 mod wake;
 

@@ -47,6 +47,16 @@ impl Wire {
     }
 }
 
+impl Wire {
+    /// Sends a frame without a socket. `fill` gets its bytes, which are zero. There must be room for it.
+    pub(crate) fn send(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8])) {
+        let frame = &mut self.room[..bytes];
+        frame.fill(0);
+        fill(frame);
+        self.link.send(frame);
+    }
+}
+
 /// A device that has received at most one frame, and sends over a link.
 pub(crate) struct Packet<'a> {
     pub(crate) wire: &'a mut Wire,
@@ -188,6 +198,9 @@ pub(crate) struct Segment {
     pub(crate) is_syn: bool,
     /// Whether the segment asks for a new connection.
     pub(crate) begins: bool,
+    /// Whether the segment ends the data of the peer, and whether it is a reset.
+    pub(crate) is_fin: bool,
+    pub(crate) is_rst: bool,
     pub(crate) sequence: u32,
     /// The number of bytes of data.
     pub(crate) bytes: usize,
@@ -244,6 +257,15 @@ fn of_ports(protocol: IpProtocol, (peer, local): (IpAddr, IpAddr), payload: &[u8
     let (peer_port, port) = (segment.src_port(), segment.dst_port());
     let key = Key { protocol: Protocol::Tcp, local, peer, peer_port, port };
     let is_syn = segment.syn() && !segment.rst();
-    let (sequence, bytes) = (segment.seq_number().0.cast_unsigned(), segment.payload().len());
-    Some(Class::Connection(key, Segment { is_syn, begins: is_syn && !segment.ack(), sequence, bytes }))
+    Some(Class::Connection(
+        key,
+        Segment {
+            is_syn,
+            begins: is_syn && !segment.ack(),
+            is_fin: segment.fin() && !segment.rst(),
+            is_rst: segment.rst(),
+            sequence: segment.seq_number().0.cast_unsigned(),
+            bytes: segment.payload().len(),
+        },
+    ))
 }

@@ -5,13 +5,14 @@ pub(crate) mod refusals;
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 
 use smoltcp::wire::{EthernetFrame, IpProtocol, Ipv4Packet, TcpPacket, TcpSeqNumber};
 
 use crate::error::NetError;
 use crate::fuzz::fill_segment;
+use crate::key::{Key, Protocol};
 use crate::packet::{Class, classify};
 use crate::stack::Usage;
 use crate::tests::{ADDRESS, Bench, SERVER, arp_answer, datagram, on};
@@ -33,11 +34,13 @@ struct Peer {
     to: u16,
     /// How many bytes the peer can take.
     window: u16,
+    /// The last number that the computer has acknowledged.
+    confirmed: u32,
 }
 
 impl Peer {
     fn new(port: u16, to: u16) -> Self {
-        Self { port, next: FIRST, expected: 0, to, window: 60_000 }
+        Self { port, next: FIRST, expected: 0, to, window: 60_000, confirmed: 0 }
     }
 
     /// Returns a frame with a segment.
@@ -87,11 +90,18 @@ impl Peer {
                 let length = segment.payload().len() as u32 + controls;
                 self.expected = segment.seq_number().0.cast_unsigned().wrapping_add(length);
                 self.to = segment.src_port();
+                self.confirmed = segment.ack_number().0.cast_unsigned();
                 let flags = [(segment.syn(), SYN), (segment.fin(), FIN), (segment.rst(), RST), (segment.ack(), ACK)];
                 all.push(flags.into_iter().map(|(is_set, flag)| if is_set { flag } else { 0 }).sum());
             }
         }
         all
+    }
+
+    /// Returns the key of the connection.
+    fn key(&self) -> Key {
+        let [local, peer] = [ADDRESS, SERVER].map(IpAddr::V4);
+        Key { protocol: Protocol::Tcp, local, peer, peer_port: self.port, port: self.to }
     }
 
     /// Connects to the computer.

@@ -25,6 +25,7 @@ use crate::readiness::{Readiness, Waits};
 use crate::sequence::Sent;
 use crate::services::Services;
 use crate::stack::{Configuration, Usage};
+use crate::time_wait::TimeWaits;
 
 /// The largest number of connections of a listener that are half-open or wait for `accept`.
 pub(crate) const BACKLOG: usize = 128;
@@ -64,6 +65,8 @@ pub(crate) struct State<Plat: Platform> {
     pub(crate) wire: Wire,
     pub(crate) ipv6: Addresses,
     pub(crate) connections: Connections<Plat>,
+    /// What is left of connections that this computer has closed first.
+    pub(crate) time_waits: TimeWaits,
     pub(crate) listeners: Vec<Place<Plat>>,
     pub(crate) services: Services,
     pub(crate) udp_sockets: usize,
@@ -98,6 +101,7 @@ impl<Plat: Platform> State<Plat> {
             wire,
             ipv6,
             connections: Connections::new(configuration.seed.rotate_left(32), make_room),
+            time_waits: TimeWaits::new(configuration.seed.rotate_left(16)),
             listeners: Vec::new(),
             services,
             udp_sockets: 0,
@@ -157,6 +161,7 @@ impl<Plat: Platform> State<Plat> {
             Class::Connection(key, segment) => match self.connections.find(key) {
                 // smoltcp would answer a segment for all with a reset.
                 None if !self.interface.has_ip_addr(key.local) => return,
+                None if self.time_waits.has(key, now) && !self.begins_anew(key, segment, now) => return,
                 None if segment.begins => match self.half_open(key) {
                     Ok(connection) => connection,
                     // The peer tries again.
@@ -243,6 +248,7 @@ impl<Plat: Platform> State<Plat> {
             _ => Instant::NEVER,
         };
         self.connections.note(index, due.min(end));
+        self.enter_time_wait(index, due, now);
         self.follow(index);
     }
 
@@ -257,7 +263,7 @@ impl<Plat: Platform> State<Plat> {
             self.connections.wake(index, is_ready);
             return;
         }
-        let state = connection.socket().state();
+        let (state, key) = (connection.socket().state(), connection.key);
         match owner {
             Owner::HalfOpen(listener) => match state {
                 TcpState::SynReceived => {}
@@ -285,8 +291,11 @@ impl<Plat: Platform> State<Plat> {
             }
             // The last segment, which may be a reset, is sent once. If the peer does not get it, its next segment is
             // answered with a reset.
-            Owner::Closing if matches!(state, TcpState::Closed | TcpState::TimeWait) && !self.wire.was_full => {
-                self.connections.remove(index);
+            Owner::Closing if state == TcpState::Closed && !self.wire.was_full => self.connections.remove(index),
+            Owner::Closing if state == TcpState::TimeWait => {
+                if self.connections.find(key) != Some(index) {
+                    self.connections.remove(index);
+                }
             }
             Owner::Closing | Owner::Datagrams | Owner::Abandoned => {}
         }

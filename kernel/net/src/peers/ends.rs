@@ -6,6 +6,8 @@ use smoltcp::socket::tcp::State as TcpState;
 use super::*;
 use crate::abandoned::Users;
 use crate::packet::std_duration;
+use crate::sequence::Sent;
+use crate::time_wait::{KEPT, MOST, TimeWaits};
 
 /// Lets a peer that was connected be silent. Returns after how much time the connection has ended, and how often the peer
 /// was asked, which it answers if it is `alive`.
@@ -55,7 +57,7 @@ fn in_state(bench: &mut Bench, listener: usize, state: TcpState) -> (Peer, usize
     }
     if state == TcpState::SynReceived {
         assert_eq!(peer.send(bench, SYN, &[]), [SYN | ACK]);
-        let key = |key: &crate::key::Key| key.peer_port == peer.port;
+        let key = |key: &Key| key.peer_port == peer.port;
         let index = bench
             .state
             .connections
@@ -185,4 +187,111 @@ fn what_a_g_leaves_behind_is_ended_and_its_entries_are_free_when_the_values_are_
     assert_eq!(bench.state.usage(), Usage { connections: 1, listeners: 2, udp_sockets: 1, ..Usage::default() });
     assert_eq!(bench.state.listen(on(10)).unwrap().0, listener);
     assert_eq!(bench.state.bind_datagrams(on(11)).unwrap().0, socket);
+}
+
+/// Makes a connection that the computer closes first, and ends it in order. Returns its peer.
+fn closed_first(bench: &mut Bench, listener: usize, keeps_stream: bool) -> Peer {
+    let (mut peer, stream) = in_state(bench, listener, TcpState::FinWait2);
+    if !keeps_stream {
+        bench.state.release(stream, bench.now);
+    }
+    assert_eq!(peer.send(bench, FIN | ACK, &[]), [ACK]);
+    assert_eq!(bench.state.connection(stream).is_some(), keeps_stream);
+    assert_eq!(bench.state.time_waits.count(), 1);
+    assert_eq!(bench.state.connections.find(peer.key()), None);
+    peer
+}
+
+#[test]
+fn connection_closed_first_leaves_a_small_entry_that_answers_for_a_minute() {
+    for keeps_stream in [false, true] {
+        let (mut bench, listener) = computer();
+        let mut peer = closed_first(&mut bench, listener, keeps_stream);
+        // The last acknowledgement was lost. An acknowledgement needs no answer.
+        let (next, expected) = (peer.next, peer.expected);
+        for (flags, data, answers) in
+            [(FIN | ACK, &b""[..], &[ACK][..]), (ACK, b"", &[]), (ACK, b"old", &[ACK]), (SYN, b"", &[ACK])]
+        {
+            bench.now += Duration::from_secs(40);
+            peer.next = next - 1;
+            assert_eq!(peer.send(&mut bench, flags, data), answers, "{flags} {data:?}");
+            assert_eq!(peer.expected, expected);
+            assert_eq!(peer.confirmed, next);
+            if answers.is_empty() {
+                // Nothing has lengthened the time.
+                bench.now -= Duration::from_secs(40);
+            }
+        }
+        bench.now += Duration::from_secs(60);
+        assert_eq!(peer.send(&mut bench, FIN | ACK, &[]), [RST]);
+        assert_eq!(bench.state.usage().connections, usize::from(keeps_stream));
+    }
+}
+
+#[test]
+fn new_connection_with_the_ports_of_an_old_one_needs_a_higher_number() {
+    let (mut bench, listener) = computer();
+    let peer = closed_first(&mut bench, listener, false);
+    let last = peer.next;
+    for (number, answers) in [(last - 1_000, [ACK]), (last, [ACK]), (last + 1, [SYN | ACK])] {
+        let mut peer = Peer { next: number, expected: 0, ..Peer::new(peer.port, 7) };
+        assert_eq!(peer.send(&mut bench, SYN, &[]), answers, "{number}");
+    }
+    assert_eq!((bench.state.time_waits.count(), bench.state.usage().half_open), (0, 1));
+}
+
+#[test]
+fn reset_with_the_right_number_ends_the_wait() {
+    let (mut bench, listener) = computer();
+    let mut peer = closed_first(&mut bench, listener, false);
+    for (change, count) in [(1, 1), (u32::MAX, 1), (0, 0)] {
+        let next = peer.next;
+        peer.next = next.wrapping_add(change);
+        assert_eq!(peer.send(&mut bench, RST, &[]), []);
+        peer.next = next;
+        assert_eq!(bench.state.time_waits.count(), count);
+    }
+}
+
+#[test]
+fn port_of_a_connection_closed_first_is_not_chosen_again_at_once() {
+    let (mut bench, _) = computer();
+    let connect = |bench: &mut Bench| {
+        bench.state.last_port = 0;
+        let stream = bench.state.connect((SERVER, 9).into(), bench.now).unwrap();
+        let mut peer = Peer::new(9, 0);
+        assert_eq!(peer.receive(bench), [SYN]);
+        assert_eq!(peer.send(bench, SYN | ACK, &[]), [ACK]);
+        bench.state.release(stream, bench.now);
+        assert_eq!(peer.receive(bench), [FIN | ACK]);
+        assert_eq!(peer.send(bench, FIN | ACK, &[]), [ACK]);
+        peer.to
+    };
+    let first = connect(&mut bench);
+    assert_eq!([connect(&mut bench), connect(&mut bench)], [first + 1, first + 2]);
+    bench.now += Duration::from_secs(60);
+    assert_eq!(connect(&mut bench), first);
+}
+
+#[test]
+fn ended_connections_are_bounded_and_the_oldest_ones_make_room() {
+    let mut waits = TimeWaits::new(1);
+    let sent = Sent { next: Some(TcpSeqNumber(1)), ..Sent::new() };
+    let (mut now, mut key) = (Bench::new(None, 1).now, Peer::new(0, 7).key());
+    for at in 0..3 * MOST {
+        (key.peer_port, now) = (at as u16, now + Duration::from_millis(1));
+        waits.add(key, &sent, now);
+        // One that is answered again and again does not fill the table.
+        key.peer_port = u16::MAX;
+        waits.add(key, &sent, now);
+    }
+    assert_eq!(waits.count(), MOST / 2 + 1);
+    let mut has = |at: usize| {
+        key.peer_port = at as u16;
+        waits.has(key, now)
+    };
+    assert!(has(3 * MOST - 1) && has(3 * MOST - MOST / 2) && !has(3 * MOST - MOST / 2 - 1) && has(usize::MAX));
+    now += KEPT;
+    waits.add(key, &sent, now);
+    assert_eq!(waits.count(), 1);
 }

@@ -5,7 +5,6 @@ use smoltcp::wire::{Icmpv4Packet, Ipv6Packet};
 
 use super::*;
 use crate::ipv6::tests::{NEAR, ROUTER, segment};
-use crate::key::Key;
 use crate::split::split;
 
 /// Returns a frame with an ICMP message. Its header is as long as that of a datagram.
