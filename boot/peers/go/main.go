@@ -37,6 +37,7 @@ var workloads = []workload{
 	{"fib27_cut12", fibParallel},
 	{"sleep_overshoot", sleepers},
 	{"hog_wakeup", hogs},
+	{"pingpong_beside_hogs", pingPongBesideHogs},
 	{"global_queue", globalQueue},
 	{"split_primes_64g", splitPrimes},
 	{"pingpong_one", pingPongPlaces},

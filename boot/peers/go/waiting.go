@@ -38,8 +38,32 @@ func sleepers(int) {
 
 var sink atomic.Uint64
 
-// hogs measures how late main wakes from sleeps of 1 ms while each P runs a G that computes and never waits.
+// hogs measures how late main wakes from sleeps of 1 ms while hogs run (Gs that compute and never wait).
 func hogs(procs int) {
+	reportLate("hog_wakeup", besideHogs(procs, func() int64 { return lateness(time.Millisecond) }))
+}
+
+// pingPongBesideHogs measures how late main has the answer of another G to a question that it asks after a sleep of 1 ms,
+// while hogs run.
+func pingPongBesideHogs(procs int) {
+	there, here := make(chan int), make(chan int)
+	go func() {
+		for question := range there {
+			here <- question
+		}
+	}()
+	late := besideHogs(procs, func() int64 {
+		late, woken := lateness(time.Millisecond), time.Now()
+		there <- 0
+		<-here
+		return late + time.Since(woken).Nanoseconds()
+	})
+	close(there)
+	reportLate("pingpong_beside_hogs", late)
+}
+
+// besideHogs calls body 100 times while each P has a hog, and returns the results.
+func besideHogs(procs int, body func() int64) (results []int64) {
 	var stop atomic.Bool
 	var group sync.WaitGroup
 	group.Add(procs)
@@ -53,13 +77,12 @@ func hogs(procs int) {
 			group.Done()
 		}()
 	}
-	var late []int64
 	for i := 0; i < 100; i++ {
-		late = append(late, lateness(time.Millisecond))
+		results = append(results, body())
 	}
 	stop.Store(true)
 	group.Wait()
-	reportLate("hog_wakeup", late)
+	return results
 }
 
 // getcpu is the number of a system call of Linux on amd64 that the package syscall does not name.

@@ -1,10 +1,11 @@
-//! The benchmark with other Rust libraries: `peers tokio|may|threads [procs=N] [FILTER]...`
+//! The benchmark with other Rust libraries: `peers tokio|may|threads|crossbeam|flume [procs=N] [FILTER]...`
 //!
 //! The workloads have the same names and parameters as those of `gmp-sched/benches/workloads.rs`, and each of them
 //! prints the same kind of line, `bench NAME procs=N VALUE UNIT`. Some workloads have fewer repetitions on threads, or
 //! fewer waiting coroutines or threads. If a library lacks what a workload needs, the workload is left out for this
 //! library. `cargo run -- compare --native` builds and runs this program.
 
+mod channels;
 mod coroutines;
 mod report;
 mod tasks;
@@ -17,7 +18,7 @@ type Workload<T> = (&'static str, fn(&T));
 
 /// The command line.
 struct Arguments {
-    /// The number of workers. For the library `threads`, the number of CPUs that the process may use.
+    /// The number of workers. For libraries of threads, the number of CPUs that the process may use.
     procs: usize,
     /// Which workloads to run.
     filters: Vec<String>,
@@ -54,8 +55,10 @@ fn main() -> ExitCode {
         "tokio" => tasks::run,
         "may" => coroutines::run,
         "threads" => threads::run,
+        "crossbeam" => channels::run_crossbeam,
+        "flume" => channels::run_flume,
         _ => {
-            eprintln!("usage: peers tokio|may|threads [procs=N] [FILTER]...");
+            eprintln!("usage: peers tokio|may|threads|crossbeam|flume [procs=N] [FILTER]...");
             return ExitCode::from(64);
         }
     };

@@ -2,6 +2,7 @@
 //! do not depend on a library.
 
 use std::fs;
+use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 /// The lock file of this crate, which contains the versions of all dependencies.
@@ -43,6 +44,18 @@ pub fn report_late(name: &str, procs: usize, mut late: Vec<Duration>) {
 /// Returns the duration of sleep number `n` of the sleeper with the number `g`.
 pub fn nap(g: u64, n: u64) -> Duration {
     Duration::from_millis(1 + (g * 7 + n * 3) % 10)
+}
+
+/// How long a G sleeps beside hogs.
+pub const SHORT_NAP: Duration = Duration::from_millis(1);
+
+/// Computes until `is_over` returns `true`.
+pub fn compute_until(is_over: impl Fn() -> bool) {
+    let mut x = 1_u64;
+    while !is_over() {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    }
+    black_box(x);
 }
 
 /// Returns how much physical memory this process uses, in bytes.

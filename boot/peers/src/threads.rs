@@ -2,17 +2,18 @@
 //! they run is the number of Ps that Go gets in the comparison. Workloads that need more threads than a process may
 //! have are left out.
 
-use std::array;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Barrier, Mutex};
-use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use std::{array, iter, thread};
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
+use crate::channels::of_std;
 use crate::report::{
-    PARTS, count_primes, memory_in_use, nap, place, report_each, report_late, report_memory, report_milliseconds,
-    report_places,
+    PARTS, SHORT_NAP, compute_until, count_primes, memory_in_use, nap, place, report_each, report_late, report_memory,
+    report_milliseconds, report_places,
 };
 use crate::{Arguments, Workload};
 
@@ -23,7 +24,7 @@ pub fn run(arguments: &Arguments) {
 }
 
 /// Lets this process use only the first `count` of its CPUs.
-fn use_cpus(count: usize) {
+pub fn use_cpus(count: usize) {
     let mut cpus = CpuSet::new();
     let allowed = rustix::thread::sched_getaffinity(None).expect("the CPUs of this process");
     (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).take(count).for_each(|cpu| cpus.set(cpu));
@@ -31,11 +32,13 @@ fn use_cpus(count: usize) {
 }
 
 const WORKLOADS: &[Workload<usize>] = &[
-    ("chan_pingpong", ping_pong),
+    ("chan_pingpong", of_std::ping_pong),
     ("spawn_join", spawn_join),
-    ("ring_1000", ring),
+    ("ring_1000", of_std::ring),
     ("mutex_8g", mutex),
     ("sleep_overshoot", sleepers),
+    ("hog_wakeup", hogs),
+    ("pingpong_beside_hogs", ping_pong_beside_hogs),
     ("split_primes_64g", split_primes),
     ("pingpong_one", ping_pong_places),
     ("thread_spawn", thread_spawn),
@@ -56,45 +59,11 @@ fn yields(_: &usize) {
     report_each("yield", 1, 2 * EACH, start);
 }
 
-fn ping_pong(&procs: &usize) {
-    const ROUNDS: u64 = 60_000;
-    let ((to, there), (from, here)) = (sync_channel(0), sync_channel(0));
-    let start = Instant::now();
-    let other = thread::spawn(move || there.into_iter().for_each(|value: u64| from.send(value).expect("open")));
-    for round in 0..ROUNDS {
-        to.send(round).expect("open");
-        here.recv().expect("open");
-    }
-    drop(to);
-    other.join().expect("no panic");
-    report_each("chan_pingpong", procs, ROUNDS, start);
-}
-
 fn spawn_join(&procs: &usize) {
     const ROUNDS: u64 = 20_000;
     let start = Instant::now();
     (0..ROUNDS).for_each(|_| thread::spawn(|| ()).join().expect("no panic"));
     report_each("spawn_join", procs, ROUNDS, start);
-}
-
-fn ring(&procs: &usize) {
-    const HOPS: u64 = 100_000;
-    let (first, mut last) = sync_channel::<u64>(0);
-    for _ in 1..1000 {
-        let (sender, receiver) = sync_channel(0);
-        let from = std::mem::replace(&mut last, receiver);
-        // An error of `send` is ignored. The ring has then ended, and the next thread no longer receives tokens.
-        thread::spawn(move || from.into_iter().for_each(|token| _ = sender.send(token)));
-    }
-    let start = Instant::now();
-    first.send(HOPS).expect("the ring is closed");
-    for token in last {
-        if token <= 1000 {
-            break;
-        }
-        first.send(token - 1000).expect("the ring is closed");
-    }
-    report_each("ring_1000", procs, HOPS, start);
 }
 
 fn mutex(&procs: &usize) {
@@ -110,19 +79,48 @@ fn mutex(&procs: &usize) {
     report_each("mutex_8g", procs, 8 * EACH, start);
 }
 
+/// Sleeps, and returns how late the sleep ended.
+fn lateness(duration: Duration) -> Duration {
+    let start = Instant::now();
+    thread::sleep(duration);
+    start.elapsed().saturating_sub(duration)
+}
+
 fn sleepers(&procs: &usize) {
-    let sleeper = |g| {
-        let mut late = Vec::new();
-        for n in 0..20 {
-            let start = Instant::now();
-            thread::sleep(nap(g, n));
-            late.push(start.elapsed().saturating_sub(nap(g, n)));
-        }
-        late
-    };
+    let sleeper = |g| (0..20).map(|n| lateness(nap(g, n))).collect::<Vec<_>>();
     let threads: Vec<_> = (0..1000).map(|g| thread::spawn(move || sleeper(g))).collect();
     let late = threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect();
     report_late("sleep_overshoot", procs, late);
+}
+
+/// Calls `body` 100 times while as many hogs run as there are CPUs. (A hog is a thread that computes and never waits.)
+/// Returns the results.
+fn beside_hogs(procs: usize, body: impl FnMut() -> Duration) -> Vec<Duration> {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..procs {
+            scope.spawn(|| compute_until(|| stop.load(Ordering::Relaxed)));
+        }
+        let results = iter::repeat_with(body).take(100).collect();
+        stop.store(true, Ordering::Relaxed);
+        results
+    })
+}
+
+fn hogs(&procs: &usize) {
+    report_late("hog_wakeup", procs, beside_hogs(procs, || lateness(SHORT_NAP)));
+}
+
+fn ping_pong_beside_hogs(&procs: &usize) {
+    let ((to, there), (from, here)) = (sync_channel(0), sync_channel(0));
+    thread::spawn(move || there.into_iter().for_each(|question: ()| _ = from.send(question)));
+    let late = beside_hogs(procs, || {
+        let (late, woken) = (lateness(SHORT_NAP), Instant::now());
+        to.send(()).expect("open");
+        here.recv().expect("open");
+        late + woken.elapsed()
+    });
+    report_late("pingpong_beside_hogs", procs, late);
 }
 
 fn split_primes(&procs: &usize) {

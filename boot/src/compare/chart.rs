@@ -21,9 +21,10 @@ const HEAD: f64 = 62.0;
 const STYLE: &str = "\
 text{font:13px system-ui,sans-serif;fill:#222}.title{font-weight:bold;font-size:15px}.value{font-size:11px}\
 .grid{stroke:#ddd}.one{stroke:#555}.go{fill:#0a7ea4}.tokio{fill:#b0413e}.may{fill:#7a5aa6}.threads{fill:#8a8a8a}\
-.paper{fill:#fff}\
+.crossbeam{fill:#4f8a3c}.flume{fill:#b07d12}.paper{fill:#fff}\
 @media(prefers-color-scheme:dark){text{fill:#ddd}.grid{stroke:#333}.one{stroke:#bbb}.paper{fill:#111}\
-.go{fill:#3fb6dd}.tokio{fill:#e07a77}.may{fill:#ab8fd6}.threads{fill:#aaa}}";
+.go{fill:#3fb6dd}.tokio{fill:#e07a77}.may{fill:#ab8fd6}.threads{fill:#aaa}\
+.crossbeam{fill:#84c26f}.flume{fill:#e0b24f}}";
 
 /// Returns a chart with a part for each comparison that has ratios.
 pub fn svg(comparisons: &[Comparison]) -> String {

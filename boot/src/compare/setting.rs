@@ -4,7 +4,8 @@ use core::fmt;
 
 use clap::ValueEnum;
 
-/// A scheduler that is compared.
+/// A scheduler or a library of channels that is compared. The libraries of Rust are all in the program `boot/peers`,
+/// which has a module for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
 pub enum Peer {
     /// This project's scheduler.
@@ -17,6 +18,10 @@ pub enum Peer {
     May,
     /// The threads of Rust's standard library, which the operating system schedules.
     Threads,
+    /// crossbeam-channel: channels between threads.
+    Crossbeam,
+    /// flume: channels between threads.
+    Flume,
 }
 
 impl Peer {
@@ -28,7 +33,15 @@ impl Peer {
             Self::Tokio => "tokio",
             Self::May => "may",
             Self::Threads => "threads",
+            Self::Crossbeam => "crossbeam",
+            Self::Flume => "flume",
         }
+    }
+
+    /// Returns the names of the peers that run only on threads of the host, separated by commas.
+    pub fn names_on_threads() -> String {
+        let is_other = |peer: &&Self| !Setting::Instructions.peers().contains(peer);
+        Self::value_variants().iter().filter(is_other).map(|peer| peer.name()).collect::<Vec<_>>().join(",")
     }
 }
 

@@ -72,7 +72,7 @@ fn mistakes_are_named() {
     let folder = tempfile::tempdir().expect("a folder");
     for (words, complaint) in [
         (&["--smp", "0"][..], "0 is not in 1..=64"),
-        (&["--only", "rust"], "ours, go, tokio, may, threads"),
+        (&["--only", "rust"], "ours, go, tokio, may, threads, crossbeam, flume"),
         (&["--icount", "--only", "tokio"], "no peer is left"),
         (&["--rounds", "no"], "'no' for '--rounds <N>'"),
     ] {

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 
 use super::report::report_late;
-use crate::platform::{go, now_ns, procs, sleep};
+use crate::platform::{Chan, go, now_ns, procs, sleep};
 
 /// Sleeps for `milliseconds` and returns how late the sleep ended, in nanoseconds.
 fn lateness(milliseconds: u64) -> u64 {
@@ -29,6 +29,27 @@ static SINK: AtomicU64 = AtomicU64::new(0);
 /// Measures how late main wakes from sleeps of 1 ms while hogs run (Gs that compute and never wait).
 pub(super) fn hogs() {
     report_late("hog_wakeup", beside_hogs(|_| lateness(1)));
+}
+
+/// Measures how late main has the answer of another G to a question that it asks after a sleep of 1 ms, while hogs run.
+pub(super) fn ping_pong_beside_hogs() {
+    let (there, here) = (Chan::new(0), Chan::new(0));
+    let (to, from) = (there.clone(), here.clone());
+    let other = go(move || {
+        while let Ok(question) = to.recv() {
+            from.send(question).expect("open");
+        }
+    });
+    let late = beside_hogs(|round| {
+        let late = lateness(1);
+        let woken = now_ns();
+        there.send(round).expect("open");
+        here.recv().expect("open");
+        late + now_ns() - woken
+    });
+    there.close();
+    other.join().expect("no panic");
+    report_late("pingpong_beside_hogs", late);
 }
 
 /// Calls `body` 100 times while as many hogs run as there are Ps. (A hog is a G that computes and never waits.) Returns

@@ -27,7 +27,7 @@ pub(crate) use arguments::Arguments;
 
 use crate::platform;
 use channels::{many_to_many, ping_pong, ring, select_of_four, skynet};
-use late::{hogs, sleepers};
+use late::{hogs, ping_pong_beside_hogs, sleepers};
 use locks::{mutex_8g, semaphore_8g, uncontended};
 use parallel::{fib_parallel, global_queue, split_primes};
 use spawning::{spawn_batch, spawn_join, spawn_wait, yields};
@@ -53,6 +53,7 @@ const FIRST: &[Workload] = &[
     ("fib27_cut12", fib_parallel),
     ("sleep_overshoot", sleepers),
     ("hog_wakeup", hogs),
+    ("pingpong_beside_hogs", ping_pong_beside_hogs),
 ];
 
 /// The workloads that run last. `bytes_per_parked_g` is the very last, because it leaves the slots of many Gs on the

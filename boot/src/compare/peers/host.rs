@@ -9,6 +9,7 @@ use cargo_metadata::Message;
 use super::{Order, last_lines, timed_out};
 use crate::Error;
 use crate::build::cargo;
+use crate::compare::setting::Peer;
 use crate::host_program;
 use crate::program::target_directory;
 
@@ -29,8 +30,10 @@ pub(super) fn build_ours() -> Result<PathBuf, Error> {
 pub(super) fn build_peers() -> Result<PathBuf, Error> {
     let target = target_directory()?.join("peers");
     let words = ["build", "--release", "--locked", "--manifest-path", PEERS];
-    let advice = "Once, cargo needs the network for the crates tokio and may. \
-                  `--without tokio,may,threads` leaves these peers out";
+    let advice = format!(
+        "Once, cargo needs the network for their crates. `--without {}` leaves these peers out",
+        Peer::names_on_threads()
+    );
     cargo_build(&words, Some(&target), "peers")
         .map_err(|why| Error::Build(format!("boot/peers does not build: {why}. {advice}")))
 }

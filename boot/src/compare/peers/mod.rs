@@ -59,9 +59,8 @@ impl Program {
             (Peer::Ours, _) => Ok(Self::Kernel(machine::build()?)),
             (Peer::Go, Setting::Native) => Ok(Self::Host(go::build(cache)?, Vec::new())),
             (Peer::Go, _) => Ok(Self::Linux(linux::Linux::get(cache, go::build(cache)?)?)),
-            (Peer::Tokio | Peer::May | Peer::Threads, _) => {
-                Ok(Self::Host(host::build_peers()?, vec![peer.name().to_owned()]))
-            }
+            // The libraries of Rust.
+            (peer, _) => Ok(Self::Host(host::build_peers()?, vec![peer.name().to_owned()])),
         }
     }
 

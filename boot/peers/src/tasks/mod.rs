@@ -3,6 +3,8 @@
 //! no unbuffered channel, so channels have the smallest capacity, 1, if the workload names no capacity. Channels with
 //! several receivers come from the crate `async-channel`.
 
+mod late;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Barrier};
@@ -14,10 +16,11 @@ use tokio::task::{JoinHandle, yield_now};
 use tokio::time::sleep;
 
 use crate::report::{
-    PARTS, count_primes, fib, memory_in_use, nap, place, report_each, report_late, report_memory,
-    report_microseconds_each, report_milliseconds, report_places, version_of,
+    PARTS, count_primes, fib, memory_in_use, nap, place, report_each, report_memory, report_microseconds_each,
+    report_milliseconds, report_places, version_of,
 };
 use crate::{Arguments, Workload};
+use late::{hogs, ping_pong_beside_hogs, sleepers};
 
 pub fn run(arguments: &Arguments) {
     println!("tokio {}; in place of unbuffered channels, those with capacity 1", version_of("tokio"));
@@ -36,6 +39,8 @@ const WORKLOADS: &[Workload<usize>] = &[
     ("mutex_8g", mutex),
     ("fib27_cut12", fib_parallel),
     ("sleep_overshoot", sleepers),
+    ("hog_wakeup", hogs),
+    ("pingpong_beside_hogs", ping_pong_beside_hogs),
     ("global_queue", global_queue),
     ("split_primes_64g", split_primes),
     ("pingpong_one", ping_pong_places),
@@ -270,22 +275,6 @@ fn fib_parallel(&procs: &usize) {
             }
             report_microseconds_each(name, procs, runs, start);
         }
-    });
-}
-
-fn sleepers(&procs: &usize) {
-    on_worker(procs, async move {
-        let sleeper = |g| async move {
-            let mut late = Vec::new();
-            for n in 0..20 {
-                let start = Instant::now();
-                sleep(nap(g, n)).await;
-                late.push(start.elapsed().saturating_sub(nap(g, n)));
-            }
-            late
-        };
-        let late = join_all((0..1000).map(|g| tokio::spawn(sleeper(g))).collect()).await;
-        report_late("sleep_overshoot", procs, late.concat());
     });
 }
 
