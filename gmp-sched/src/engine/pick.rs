@@ -1,6 +1,6 @@
 //! The order in which an M picks the next G. All code that chooses among runnable Gs calls a function of this file.
-//! (There are three exceptions. A coroutine switches to a certain G, and a G that ends to its joiner if that would be
-//! picked next. An M with a locked G waits for that G.)
+//! (There are four exceptions. A coroutine switches to a certain G. A G that ends switches to its joiner, if the joiner
+//! would be picked next. A displaced G makes way for the first urgent one. An M with a locked G waits for that G.)
 //!
 //! | step | source of the next G | Go: `findRunnable` (runtime/proc.go, go1.27) |
 //! |---|---|---|

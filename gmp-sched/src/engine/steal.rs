@@ -1,7 +1,8 @@
 //! Work stealing: an M without work visits the other Ps in random order and takes half of the first ring with more than
 //! two Gs. If there is no such ring, it takes Gs that their P does not come to within a moment.
 //!
-//! This file decides from whom Gs are stolen, when, and how many at once.
+//! This file decides from whom an M without work steals Gs, when, and how many at once. (Ms that have work steal, too, in
+//! `slices_on_threads` and `lone_yields`.)
 //! [`RunQueue::steal_into`](crate::base::run_queue::RunQueue::steal_into) puts all stolen Gs except the last one into
 //! the thief's own ring, and returns the last one, which runs at once.
 

@@ -2,7 +2,8 @@
 //! M has taken from the raised list. On platforms without timer interrupts, sysmon also finds a G that has to give way. It
 //! runs on a thread of its own, without a P.
 //!
-//! sysmon checks when a slice ends and when a timer of a busy P is due, if it knows of them in time. If a timer is set
+//! Where there are no timer interrupts ([`Platform::TIMER_INTERRUPTS`]), sysmon also checks when a slice ends and when a
+//! timer of a busy P is due, if it knows of them in time. If a timer is set
 //! that is due before the next check, `check_at` calls [`Platform::arm_timer`], which may wake sysmon. This is another
 //! case of "Store, fence, load" in [`idle`](crate::engine::idle).
 //!

@@ -72,7 +72,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     }
 }
 
-/// Step 7 of the search in `pick`: the background G, if it is due. The M has found no other work, and would go idle
+/// The last step of the search in `pick`: the background G, if it is due. The M has found no other work, and would go idle
 /// next.
 ///
 /// The M may be spinning, and submitters may rely on its search. So it first stops spinning and checks all queues
