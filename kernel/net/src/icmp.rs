@@ -13,7 +13,6 @@ use smoltcp::wire::{Icmpv4Packet, Icmpv6Packet, IpProtocol, Ipv4Packet, Ipv6Pack
 
 use crate::error::NetError;
 use crate::key::{Key, Protocol};
-use crate::link::FRAME_BYTES;
 use crate::state::State;
 
 /// The header of an ICMP message. The packet that it quotes comes after it.
@@ -148,7 +147,7 @@ impl<Plat: Platform> State<Plat> {
             }
             // The segment is sent again when the time for its answer is over.
             Reason::TooBig(bytes) => {
-                let frame_bytes = (usize::from(bytes) + ETHERNET_BYTES).min(FRAME_BYTES);
+                let frame_bytes = bytes.saturating_add(ETHERNET_BYTES as u16);
                 connection.sent.frame_bytes = connection.sent.frame_bytes.min(frame_bytes);
             }
         }

@@ -121,7 +121,7 @@ impl TxToken for Room<'_> {
         *is_unresolved = asks_for_neighbour(frame);
         sequence::number(frame, sent);
         let mut is_first = true;
-        split(frame, sent.frame_bytes, |part| {
+        split(frame, sent.frame_bytes.into(), |part| {
             // There is room for one frame. What does not fit is lost, and sent again.
             if is_first || link.can_send() {
                 link.send(part);

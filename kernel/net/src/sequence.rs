@@ -20,12 +20,12 @@ pub(crate) struct Sent {
     /// The first sequence number of the peer that it has not acknowledged.
     pub(crate) expected: TcpSeqNumber,
     /// The length of the largest frame that reaches the peer.
-    pub(crate) frame_bytes: usize,
+    pub(crate) frame_bytes: u16,
 }
 
 impl Sent {
     pub(crate) const fn new() -> Self {
-        Self { next: None, expected: TcpSeqNumber(0), frame_bytes: FRAME_BYTES }
+        Self { next: None, expected: TcpSeqNumber(0), frame_bytes: FRAME_BYTES as u16 }
     }
 }
 

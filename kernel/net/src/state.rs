@@ -248,12 +248,12 @@ impl<Plat: Platform> State<Plat> {
             _ => Instant::NEVER,
         };
         self.connections.note(index, due.min(end));
-        self.enter_time_wait(index, due, now);
-        self.follow(index);
+        self.follow(index, due, now);
     }
 
-    /// Does what the state of a connection's socket requires: readies Gs, removes what has ended.
-    fn follow(&mut self, index: usize) {
+    /// Does what the state of a connection's socket requires: readies Gs, removes what has ended. `due` is when the socket
+    /// has to do something again.
+    fn follow(&mut self, index: usize, due: Instant, now: Instant) {
         let Some(connection) = self.connections.get(index) else { return };
         let (owner, is_ready) = (connection.owner, connection.is_ready());
         if matches!(owner, Owner::Abandoned | Owner::Datagrams) {
@@ -287,12 +287,16 @@ impl<Plat: Platform> State<Plat> {
                 if connection.socket().remote_endpoint().is_none() {
                     self.connections.forget_key(index);
                 }
+                if state == TcpState::TimeWait {
+                    self.enter_time_wait(index, due, now);
+                }
                 self.connections.wake(index, is_ready);
             }
             // The last segment, which may be a reset, is sent once. If the peer does not get it, its next segment is
             // answered with a reset.
             Owner::Closing if state == TcpState::Closed && !self.wire.was_full => self.connections.remove(index),
             Owner::Closing if state == TcpState::TimeWait => {
+                self.enter_time_wait(index, due, now);
                 if self.connections.find(key) != Some(index) {
                     self.connections.remove(index);
                 }

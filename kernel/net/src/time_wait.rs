@@ -12,10 +12,9 @@ use gmp_sched::platform::Platform;
 use gmp_sched::time::Instant;
 use hashbrown::HashMap;
 use smoltcp::phy::ChecksumCapabilities;
-use smoltcp::socket::tcp::State as TcpState;
 use smoltcp::wire::{EthernetFrame, EthernetProtocol, EthernetRepr, IpProtocol, IpRepr, TcpPacket, TcpSeqNumber};
 
-use crate::connection::{ACK_DELAY, Owner};
+use crate::connection::ACK_DELAY;
 use crate::key::Key;
 use crate::packet::Segment;
 use crate::sequence::Sent;
@@ -79,20 +78,16 @@ impl TimeWaits {
 }
 
 impl<Plat: Platform> State<Plat> {
-    /// Adds an entry for a connection if this computer has closed it first, and the peer has closed it, too. From now on, no
-    /// segment goes to the connection, whose data the program may still read.
-    /// `due` is when its socket has to do something.
+    /// Adds an entry for a connection whose socket is in TIME-WAIT, and which has to do something again when it is `due`.
+    /// From now on, no segment goes to the connection, whose data the program may still read.
     pub(crate) fn enter_time_wait(&mut self, index: usize, due: Instant, now: Instant) {
         let Some(connection) = self.connections.get(index) else { return };
-        let is_stream = !matches!(connection.owner, Owner::Datagrams | Owner::Abandoned);
         // All that the socket has to do soon is to acknowledge the end of the peer's data.
         let is_acknowledged = due > now + ACK_DELAY && !connection.is_unresolved;
-        if is_stream && is_acknowledged && connection.socket().state() == TcpState::TimeWait {
-            let (key, sent) = (connection.key, connection.sent);
-            if self.connections.find(key) == Some(index) {
-                self.time_waits.add(key, &sent, now);
-                self.connections.forget_key(index);
-            }
+        let (key, sent) = (connection.key, connection.sent);
+        if is_acknowledged && self.connections.find(key) == Some(index) {
+            self.time_waits.add(key, &sent, now);
+            self.connections.forget_key(index);
         }
     }
 
