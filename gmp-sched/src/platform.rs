@@ -189,13 +189,6 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// The M that the caller runs on; `None` on a thread that is not an M. The caller is pinned.
     fn current_machine() -> Option<&'static Machine<Self>>;
 
-    /// The M whose thread parked last on the calling CPU, if the platform knows. If this M is still parked here, the
-    /// CPU is idle. So this M is the cheapest one to wake for an interrupt on this CPU, because no other CPU has to be
-    /// interrupted. The answer may be outdated. Called by interrupt handlers.
-    fn parked_machine() -> Option<&'static Machine<Self>> {
-        None
-    }
-
     /// The time of a monotonic clock that all Ms share. Callable from interrupts.
     fn now() -> Instant;
 

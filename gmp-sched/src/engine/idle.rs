@@ -10,15 +10,24 @@ use crate::entities::shared::Shared;
 use crate::platform::{Parking, Pinned, Platform};
 
 impl<Plat: Platform> Scheduler<Plat> {
-    /// Puts an M that holds no P on the idle list. The M that has been idle longest is woken last, and is the
-    /// timekeeper until then. Go: `mput`.
+    /// Puts an M that holds no P on the idle list. The M that has been idle longest is woken last. Go: `mput`.
     #[doc(alias = "mput")]
     pub(crate) fn put_idle_machine(&self, shared: &mut Shared<Plat>, machine: &'static Machine<Plat>) {
-        if shared.idle_machines.is_empty() {
-            self.set_timekeeper(Some(machine));
-        }
         shared.idle_machines.push_front(machine);
-        machine.will_poll.store(true, Ordering::Relaxed);
+        self.update_idle_machines(shared);
+    }
+
+    /// Publishes the two ends of the idle list, after a change of the list: the M that went idle last is the poller, and
+    /// the M that has been idle longest is the timekeeper. Returns the timekeeper if it is another one than before.
+    pub(crate) fn update_idle_machines(&self, shared: &Shared<Plat>) -> Option<&'static Machine<Plat>> {
+        // Ordering: Release; partner: the Acquire in `wake_poller`.
+        self.poller.store(shared.idle_machines.front(), Ordering::Release);
+        let (old, new) = (self.timekeeper.load(Ordering::Relaxed), shared.idle_machines.back());
+        if old.map(core::ptr::from_ref) == new.map(core::ptr::from_ref) {
+            return None;
+        }
+        self.set_timekeeper(new);
+        new
     }
 
     /// Whether there is work anywhere: a G in the global queue or in the queue of any P, a ready device, or a due
@@ -117,12 +126,21 @@ impl<Plat: Platform> Machine<Plat> {
         }
     }
 
+    /// Called by an M that has left the idle list, before it polls. From now on no raise of a device signal relies on this
+    /// M, and it sees the signals whose raises did.
+    pub(crate) fn end_poll_duty() {
+        // Ordering: partner: the fence in `wake_poller`.
+        fence(Ordering::SeqCst);
+        Plat::point(Site::DeviceSignal);
+    }
+
     /// Takes the P that was assigned to this M, if there is one; returns whether there was one.
     pub(crate) fn take_assigned(&'static self) -> bool {
         let Some(processor) = self.assigned_processor.load(Ordering::Acquire) else { return false };
         // No exchange is needed, because no other P is assigned to this M before it is on the idle list again.
         self.assigned_processor.store(None, Ordering::Relaxed);
         self.take(processor);
+        Self::end_poll_duty();
         processor.counters.wakes.add(1);
         processor.set_clock(Plat::now());
         true
@@ -151,6 +169,7 @@ impl<Plat: Platform> Machine<Plat> {
         self.leave_idle_list(&mut shared);
         drop(shared);
         self.take(processor);
+        Self::end_poll_duty();
         if is_queued {
             self.begin_to_spin(processor);
         }
@@ -161,15 +180,9 @@ impl<Plat: Platform> Machine<Plat> {
     pub(crate) fn leave_idle_list(&'static self, shared: &mut Shared<Plat>) {
         let scheduler = self.scheduler();
         shared.idle_machines.remove(self);
-        let was_timekeeper =
-            scheduler.timekeeper.load(Ordering::Relaxed).is_some_and(|timekeeper| core::ptr::eq(timekeeper, self));
-        if was_timekeeper {
-            // The M that has been idle longest takes over. It is unparked to compute its deadline.
-            let successor = shared.idle_machines.back();
-            scheduler.set_timekeeper(successor);
-            if let Some(successor) = successor {
-                Plat::unpark_thread(successor);
-            }
+        // A new timekeeper is unparked to compute its deadline.
+        if let Some(timekeeper) = scheduler.update_idle_machines(shared) {
+            Plat::unpark_thread(timekeeper);
         }
     }
 }

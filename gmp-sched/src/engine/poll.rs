@@ -4,13 +4,11 @@
 //!
 //! # No raise is lost
 //!
-//! If `raise` finds an idle P, it unparks an idle M: the one that parked last on this CPU
-//! ([`Platform::parked_machine`]), which no other CPU has to be interrupted for, or else the timekeeper. This M takes a
-//! P and runs the G. It does not spin, so it wakes no further M. If it has no P to take, or is assigned one for other
-//! work, or ends, it preempts an M, polls first, or makes another M poll. In the last two cases it first clears its
-//! flag `will_poll`, by which `raise` finds it. If there is no idle P, or no idle M to rely on, `raise` preempts an M
-//! that runs a G. [`idle`](crate::engine::idle) explains why one of the two sides always notices ("Store, fence,
-//! load").
+//! If `raise` finds an idle P, it unparks the *poller*, which is the M that went idle last. The poller takes a P and runs
+//! the G. It does not spin, so it wakes no further M. If it has no P to take, or is assigned one for other work, or ends,
+//! it preempts an M, polls first, or makes another M poll. In the last two cases it has left the idle list, so that
+//! another M is the poller. If there is no idle P, or no idle M to rely on, `raise` preempts an M that runs a G.
+//! [`idle`](crate::engine::idle) explains why one of the two sides always notices ("Store, fence, load").
 
 use core::ptr;
 
@@ -45,25 +43,17 @@ impl<Plat: Platform> Scheduler<Plat> {
     #[doc(alias = "netpollBreak")]
     pub(crate) fn wake_poller(&'static self) {
         // ANCHOR: wake_poller
-        // Ordering: partners: the fences in `Machine::go_idle` and `Machine::take_poll_duty`.
+        // Ordering: partners: the fences in `Machine::go_idle` and `Machine::end_poll_duty`.
         fence(Ordering::SeqCst);
         Plat::point(Site::DeviceSignal);
         if self.idle_processors.load(Ordering::Relaxed) != 0
-            && let Some(machine) = self.find_poller()
+            && let Some(machine) = self.poller.load(Ordering::Acquire)
         {
             Plat::unpark_thread(machine);
         } else {
             self.preempt_to_poll();
         }
         // ANCHOR_END: wake_poller
-    }
-
-    /// Returns the idle M that parked last on this CPU, if there is one, or else the timekeeper, if an M is idle.
-    fn find_poller(&'static self) -> Option<&'static Machine<Plat>> {
-        let is_poller = |machine: &&'static Machine<Plat>| {
-            machine.will_poll.load(Ordering::Relaxed) && ptr::eq(machine.scheduler(), self)
-        };
-        Plat::parked_machine().filter(is_poller).or_else(|| self.timekeeper.load(Ordering::Acquire))
     }
 
     /// Preempts an M that holds a P, so that the preempted M polls the signals. Prefers the M on this CPU, which may be
@@ -74,21 +64,5 @@ impl<Plat: Platform> Scheduler<Plat> {
         if let Some(machine) = here.filter(holds).or_else(|| self.machines().find(holds)) {
             Plat::request_preemption(machine);
         }
-    }
-}
-
-impl<Plat: Platform> Machine<Plat> {
-    /// Called by an M that has left the idle list, before it polls the signals. From now on no raise relies on this M.
-    /// Returns whether a raise may have relied on it.
-    #[inline(always)]
-    pub(crate) fn take_poll_duty(&self) -> bool {
-        if !self.will_poll.load(Ordering::Relaxed) {
-            return false;
-        }
-        self.will_poll.store(false, Ordering::Relaxed);
-        // Ordering: partner: the fence in `wake_poller`.
-        fence(Ordering::SeqCst);
-        Plat::point(Site::DeviceSignal);
-        true
     }
 }

@@ -47,7 +47,6 @@ pub(crate) fn next_urgent<Plat: Platform>(
     processor: &'static Processor<Plat>,
 ) -> Option<&'static Goroutine<Plat>> {
     let scheduler = machine.scheduler();
-    machine.take_poll_duty();
     if processor.timers.earliest() == Instant::NEVER && processor.urgent.is_empty() && !scheduler.signals.is_ready() {
         return None;
     }

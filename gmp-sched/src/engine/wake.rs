@@ -101,9 +101,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         assignment: Assignment,
     ) -> &'static Machine<Plat> {
         let machine = shared.idle_machines.pop_front().expect("a P without an M: there is one for every idle P");
-        if shared.idle_machines.is_empty() {
-            self.set_timekeeper(None);
-        }
+        self.update_idle_machines(shared);
         machine.set_assigned(processor, assignment);
         machine
     }

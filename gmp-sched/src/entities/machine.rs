@@ -53,9 +53,6 @@ pub struct Machine<Plat: Platform> {
     pub(crate) old_processor: AtomicRef<Processor<Plat>>,
     /// Whether this M has no G to run and searches for one. The scheduler counts the spinning Ms. Go: `m.spinning`.
     pub(crate) spinning: AtomicBool,
-    /// Whether a raise of a device signal may rely on this M to poll the signals. Set when the M is put on the idle
-    /// list. After the M has left the list, the M clears this flag and polls before it takes other work; see `poll`.
-    pub(crate) will_poll: AtomicBool,
     /// The time until which this M parks, if it is the timekeeper.
     pub(crate) deadline: AtomicU64,
     pub(crate) locked: Locked<Goroutine<Plat>>,
@@ -92,7 +89,6 @@ impl<Plat: Platform> Machine<Plat> {
             stopped_processor: AtomicRef::none(),
             old_processor: AtomicRef::none(),
             spinning: AtomicBool::new(false),
-            will_poll: AtomicBool::new(false),
             deadline: AtomicU64::new(u64::MAX),
             locked: Locked::new(),
             link: AtomicRef::none(),
@@ -341,7 +337,6 @@ impl<Plat: Platform> Machine<Plat> {
         self.current.store(None, Ordering::Relaxed);
         self.deadline.store(u64::MAX, Ordering::Relaxed);
         self.spinning.store(false, Ordering::Relaxed);
-        self.will_poll.store(false, Ordering::Relaxed);
         self.forbids_waits.store(0, Ordering::Relaxed);
         self.committing.store(None, Ordering::Relaxed);
         self.locked.waits.store(false, Ordering::Relaxed);

@@ -62,6 +62,8 @@ pub struct Scheduler<Plat: Platform> {
     pub(crate) idle_processors: AtomicU32,
     /// Number of Ms that search for work, and of wakers that are about to wake such an M. Go: `nmspinning`.
     pub(crate) spinning: AtomicU32,
+    /// The poller: the M that went idle last, on which raises of device signals rely. Changed under the lock.
+    pub(crate) poller: AtomicRef<Machine<Plat>>,
     /// The timekeeper: the M that has been idle longest, which parks with a deadline. Changed under the lock.
     pub(crate) timekeeper: AtomicRef<Machine<Plat>>,
     /// On platforms without timer interrupts, the time at which sysmon checks the Ps next. It must be woken if a timer of
@@ -146,6 +148,7 @@ impl<Plat: Platform> Scheduler<Plat> {
             global_length: AtomicUsize::new(0),
             idle_processors: AtomicU32::new(0),
             spinning: AtomicU32::new(0),
+            poller: AtomicRef::none(),
             timekeeper: AtomicRef::none(),
             next_check: AtomicU64::new(0),
             free: Lock::new(FreeSlots::new()),
@@ -360,6 +363,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.started_without_processor.store(0, Ordering::Relaxed);
         self.spinning.store(0, Ordering::Relaxed);
         self.idle_processors.store(0, Ordering::Relaxed);
+        self.poller.store(None, Ordering::Relaxed);
         self.timekeeper.store(None, Ordering::Relaxed);
         self.world.queue.lock().stops = Default::default();
         self.outside.tracer.renew();

@@ -1,5 +1,6 @@
 //! CPU selection, and the idle loop of a CPU. A thread that becomes ready goes to an idle CPU if there is one, and
-//! otherwise to the CPU it last ran on.
+//! otherwise to the CPU it last ran on. If an interrupt handler makes the thread ready on an idle CPU, the thread runs
+//! there, because no other CPU has to be interrupted for that.
 //!
 //! Work conservation at this level: if a thread is ready while a CPU is idle, that state does not last. A CPU that
 //! finds nothing to run sets its idle bit, fences, checks all ready lists, and only then halts. A waker puts the ready
@@ -29,7 +30,7 @@ impl<C: Cpu> Threads<C> {
         let make = || {
             let here = C::current();
             let last = thread.last_cpu();
-            let target = self.find_idle(last, here).unwrap_or(last);
+            let target = self.find_idle(here, last).unwrap_or(last);
             {
                 let mut ready = self.cpus[target].ready.lock();
                 ready.push_back(thread);

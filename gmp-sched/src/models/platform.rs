@@ -80,8 +80,6 @@ std::thread_local! {
     static SCAVENGES: Cell<bool> = const { Cell::new(false) };
     /// Whether sysmon has been asked to check. It is read only after all loom threads have ended.
     static SYSMON_IS_WOKEN: Cell<bool> = const { Cell::new(false) };
-    /// The M whose thread parked last on the interrupted CPU. [`Platform::parked_machine`] returns it.
-    static PARKED_MACHINE: Cell<Option<&'static Machine<Model>>> = const { Cell::new(None) };
 }
 
 /// The payload of the panic that unwinds an M when the M parks or its thread ends.
@@ -112,10 +110,6 @@ unsafe impl Platform for Model {
 
     fn current_machine() -> Option<&'static Machine<Self>> {
         CURRENT.with(Cell::get)
-    }
-
-    fn parked_machine() -> Option<&'static Machine<Self>> {
-        PARKED_MACHINE.get()
     }
 
     /// The clock advances a little at each call, so that code that waits for a later time does not wait forever.
@@ -275,7 +269,6 @@ impl Setting {
         ENDS_IDLE_MACHINES.set(false);
         SCAVENGES.set(false);
         SYSMON_IS_WOKEN.set(false);
-        PARKED_MACHINE.set(None);
         let scheduler = Scheduler::new(processors);
         let setting = Self { scheduler };
         for _ in 0..processors {
@@ -292,11 +285,6 @@ impl Setting {
     /// From now on, Ms that become idle do not end. This is also the setting at the beginning.
     pub(super) fn keep_idle_machines(&self) {
         ENDS_IDLE_MACHINES.set(false);
-    }
-
-    /// Makes interrupt handlers prefer `machine` if they have to wake an M.
-    pub(super) fn prefer(&self, machine: &'static Machine<Model>) {
-        PARKED_MACHINE.set(Some(machine));
     }
 
     /// Returns the idle M that will be woken next.

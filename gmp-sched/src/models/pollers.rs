@@ -37,7 +37,6 @@ fn raise_against_a_parked_m_that_is_assigned_a_p() {
         let (waits, parked) = (setting.running_machine(), setting.busy_machine());
         let scene = waiting(&setting, waits);
         run_as(parked, |pinned| run_next(pinned, parked));
-        setting.prefer(parked);
         let work = setting.goroutine();
         work.set_status(Status::Runnable);
         let raises = loom::thread::spawn(move || scene.interrupt());
@@ -47,6 +46,27 @@ fn raise_against_a_parked_m_that_is_assigned_a_p() {
             run_next(pinned, parked);
         });
         raises.join().unwrap();
+        check(&setting);
+    });
+}
+
+/// An M that goes idle sees a G in the queue of another P, takes an idle P by itself, and runs that G. If a raise relies
+/// on that M, the M polls before it takes that G.
+#[test]
+fn raise_against_an_m_that_takes_an_idle_p_for_other_work() {
+    explore(|| {
+        let setting = Setting::new(2);
+        let (waits, idler) = (setting.running_machine(), setting.busy_machine());
+        let scene = waiting(&setting, waits);
+        let work = setting.goroutine();
+        work.set_status(Status::Runnable);
+        waits.held_processor().queue.push_back(work).expect("the ring has room");
+        let idles = spawn_as(idler, move |pinned| {
+            idler.go_idle(pinned);
+            run_next(pinned, idler);
+        });
+        scene.interrupt();
+        idles.join().unwrap();
         check(&setting);
     });
 }
@@ -77,7 +97,6 @@ fn raise_against_an_m_that_ends() {
         let (waits, ends) = (setting.running_machine(), setting.idle_machine());
         let scene = waiting(&setting, waits);
         setting.end_idle_machines();
-        setting.prefer(ends);
         let ending = spawn_as(ends, move |pinned| run_next(pinned, ends));
         scene.interrupt();
         ending.join().unwrap();
@@ -102,19 +121,16 @@ fn raise_on_an_idle_machine_wakes_one_m() {
             run_as(idler, |pinned| run_next(pinned, idler));
         }
         setting.settle();
-        // The timekeeper is the M that went idle first. The interrupt comes on the CPU of the other M.
-        setting.prefer(second);
         let wakes = setting.scheduler.counts().wakes;
         scene.interrupt();
         setting.settle();
-        assert!(second.current_goroutine().is_some(), "the M that parked on this CPU runs the G");
+        assert!(second.current_goroutine().is_some(), "the M that went idle last does not run the G");
         assert_eq!(setting.scheduler.counts().wakes, wakes, "another M was woken");
         check(&setting);
     });
 }
 
-/// Two signals are raised while all Ms are idle. The M that parked on the interrupted CPU polls and runs one of the two
-/// Gs. This M must wake the other M for the other G, because nothing else does: both raises have woken the same M, and
+/// Two signals are raised while all Ms are idle. The M that went idle last polls and runs one of the two Gs. This M must wake the other M for the other G, because nothing else does: both raises have woken the same M, and
 /// this M is not the timekeeper, which would wake a successor.
 #[test]
 fn second_g_of_a_poll_gets_an_idle_p() {
@@ -130,7 +146,6 @@ fn second_g_of_a_poll_gets_an_idle_p() {
             run_as(machine, |pinned| run_next(pinned, machine));
         }
         setting.settle();
-        setting.prefer(machines[1]);
         scenes.iter().for_each(|scene| scene.interrupt());
         assert!(!is_unparked(machines[0]), "a raise has woken the timekeeper");
         setting.settle();
@@ -139,8 +154,7 @@ fn second_g_of_a_poll_gets_an_idle_p() {
     });
 }
 
-/// The M that parked last on the interrupted CPU runs a G on another CPU. So a raise does not rely on this M, and wakes
-/// an idle M.
+/// The M that went idle last runs a G again. So a raise does not rely on this M, and wakes an idle M.
 #[test]
 fn raise_does_not_rely_on_an_m_that_runs_again() {
     explore(|| {
@@ -151,12 +165,8 @@ fn raise_does_not_rely_on_an_m_that_runs_again() {
         for idler in [waits, parked] {
             run_as(idler, |pinned| run_next(pinned, idler));
         }
-        let work = setting.goroutine();
-        work.set_status(Status::Runnable);
-        setting.scheduler.inject(work);
-        setting.settle();
-        assert!(parked.current_goroutine().is_some(), "the M that was idle for the shortest time is woken first");
-        setting.prefer(parked);
+        let runs_again = setting.running_machine();
+        assert!(core::ptr::eq(runs_again, parked), "the M that went idle last is the first to get a P");
         scene.interrupt();
         setting.settle();
         assert!(waits.current_goroutine().is_some(), "the idle M does not run the G");

@@ -123,9 +123,9 @@ fn timekeeper_that_finds_work_leaves_its_deadline_to_another() {
     });
 }
 
-/// The timekeeper polls, because a device is ready, and takes an idle P to run the device's G. It does not spin, so it
-/// wakes no M to search in its place. An M that parked without a deadline becomes the timekeeper, and must get the
-/// deadline of the timers of the P that is still idle.
+/// The timekeeper wakes at its deadline, and polls before the M that a raise has woken. It takes an idle P to run the G of
+/// the device. It does not spin, so it wakes no M to search in its place. The other M, which parked without a deadline,
+/// becomes the timekeeper, and must get the deadline of the timers of the P that is still idle.
 #[test]
 fn timekeeper_that_runs_the_g_of_a_device_leaves_its_deadline_to_another() {
     explore(|| {
@@ -138,8 +138,8 @@ fn timekeeper_that_runs_the_g_of_a_device_leaves_its_deadline_to_another() {
             run_as(machine, |pinned| machine.go_idle(pinned));
         });
         setting.settle();
-        setting.prefer(timekeeper);
         scene.interrupt();
+        run_as(timekeeper, |pinned| run_next(pinned, timekeeper));
         setting.settle();
         assert!(timekeeper.current_goroutine().is_some(), "the timekeeper runs the G of the device");
         setting.check();

@@ -279,22 +279,24 @@ fn work_of_a_p_that_was_handed_off_during_the_stop_is_run() {
     });
 }
 
-/// The M that gave its P up first is the timekeeper while the world is stopped. When the world starts, that M gets its
-/// P back, and another idle M must become the timekeeper.
+/// The M that gave its P up is the timekeeper while the world is stopped. When the world starts, that M gets its P back,
+/// and the other idle M must become the timekeeper: the P of the next blocking call becomes idle with a timer.
 #[test]
 fn timekeeper_gets_its_p_back_when_the_world_starts() {
     explore_every_point(|| {
-        let scene = Scene::new(4);
+        let scene = Scene::new(2);
         let (first, sleeper) = (scene.setting.running_machine(), scene.setting.goroutine());
-        let others = [scene.setting.busy_machine(), scene.setting.busy_machine()];
         assert!(!scene.stop());
         give_way(first);
-        others.into_iter().for_each(give_way);
+        scene.setting.add_machine();
+        let other = scene.setting.idle_machine();
+        run_as(other, |pinned| run_next(pinned, other));
         let scheduler = scene.setting.scheduler;
         run_as(scene.stopper, |pinned| {
             assert!(scheduler.has_stopped(pinned.processor()));
-            arm(pinned, sleeper, SOON, &sleeper.timer, Action::Wake(sleeper, WaitGeneration::SOLE));
             scheduler.start_again(pinned);
+            arm(pinned, sleeper, SOON, &sleeper.timer, Action::Wake(sleeper, WaitGeneration::SOLE));
+            core::mem::forget(enter_blocking::<Model>().expect("there is another M"));
         });
         run_as(first, |pinned| {
             assert!(first.take_assigned(), "its P has work");

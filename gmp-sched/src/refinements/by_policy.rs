@@ -189,7 +189,6 @@ fn place_all<Plat: Platform>(
     machine: &'static Machine<Plat>,
     processor: &'static Processor<Plat>,
 ) {
-    machine.take_poll_duty();
     place_events(pinned, machine, processor);
     place_queued(machine, processor, Cause::Readied);
     let scheduler = machine.scheduler();

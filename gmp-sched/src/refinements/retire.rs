@@ -94,7 +94,8 @@ impl<Plat: Platform> Machine<Plat> {
         shared.update_surplus(now);
         self.set_retired(true);
         drop(shared);
-        if self.take_poll_duty() && scheduler.signals.is_ready() {
+        Self::end_poll_duty();
+        if scheduler.signals.is_ready() {
             scheduler.wake_poller();
         }
         // If this M has just made its P idle, the timekeeper may not know the timers of that P yet.

@@ -286,7 +286,7 @@ impl<Plat: Platform> Scheduler<Plat> {
                 None => shared.idle_machines.push_back(machine),
             }
         }
-        self.set_timekeeper(shared.idle_machines.back());
+        self.update_idle_machines(shared);
     }
 }
 

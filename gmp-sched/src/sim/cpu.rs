@@ -27,8 +27,6 @@ pub(super) struct SimCpu {
     pub(super) is_pending: Cell<bool>,
     in_handler: Cell<bool>,
     pub(super) machine: Cell<Option<&'static Machine<Sim>>>,
-    /// The M whose thread was the last to park on this CPU and leave it idle. `None` on an explored machine.
-    pub(super) parked_machine: Cell<Option<&'static Machine<Sim>>>,
     pub(super) run_time: RunTime,
 }
 
@@ -85,7 +83,6 @@ impl SimCpu {
             is_pending: Cell::new(false),
             in_handler: Cell::new(false),
             machine: Cell::new(None),
-            parked_machine: Cell::new(None),
             run_time: RunTime::default(),
         }
     }
@@ -337,14 +334,7 @@ unsafe impl Cpu for Sim {
     }
 
     unsafe fn switching_to_idle() {
-        let cpu = current().cpu();
-        // The programs of explored machines use no devices, so they do not need `parked_machine`. Setting it would only
-        // make equal states differ.
-        if let Some(machine) = cpu.machine.take()
-            && current().explored.is_none()
-        {
-            cpu.parked_machine.set(Some(machine));
-        }
+        current().cpu().machine.set(None);
         current().tracer().halts(current().instant());
     }
 

@@ -78,10 +78,6 @@ unsafe impl Platform for Sim {
         current().cpu().machine.get()
     }
 
-    fn parked_machine() -> Option<&'static Machine<Self>> {
-        current().cpu().parked_machine.get()
-    }
-
     fn now() -> Instant {
         cpu::scrub();
         current().instant()

@@ -60,8 +60,6 @@ cpu_local! {
     static PREEMPT: AtomicU32 = AtomicU32::new(NOTHING_PENDING | 1);
     /// The address of the M that runs on this CPU, or 0 if no M runs on it.
     static CURRENT_MACHINE: AtomicUsize = AtomicUsize::new(0);
-    /// The address of the M whose thread parked last on this CPU, or 0 if none has.
-    static PARKED_MACHINE: AtomicUsize = AtomicUsize::new(0);
     /// The address of the [`Location`] at which this CPU took the first of the
     /// [`InterruptMutex`](crate::sync::InterruptMutex)es that it holds. 0 if the CPU holds none, or if interrupts were
     /// already off when the CPU took the first one.
@@ -119,23 +117,6 @@ pub(crate) fn current_machine() -> usize {
 #[inline(always)]
 pub(crate) fn set_current_machine(machine: usize) {
     CURRENT_MACHINE.store_here(machine);
-}
-
-/// Returns the address of the M whose thread parked last on this CPU, or 0 if none has. Takes one instruction.
-#[inline(always)]
-pub(crate) fn parked_machine() -> usize {
-    PARKED_MACHINE.load_here()
-}
-
-/// Records that this CPU runs no thread any more. If the last thread belonged to an M, records this M as the one whose
-/// thread parked last.
-#[inline(always)]
-pub(crate) fn forget_current_machine() {
-    let machine = current_machine();
-    if machine != 0 {
-        PARKED_MACHINE.store_here(machine);
-        set_current_machine(0);
-    }
 }
 
 /// Records where this CPU took the lock that has turned interrupts off. `None` means that no lock has turned them off,

@@ -146,12 +146,6 @@ unsafe impl Platform for Kernel {
         unsafe { machine.as_ref() }
     }
 
-    fn parked_machine() -> Option<&'static Machine<Self>> {
-        let machine = core::ptr::with_exposed_provenance::<Machine<Self>>(percpu::parked_machine());
-        // SAFETY: the word is 0 or was the current M of this CPU, so it is the address of an M. Ms are never freed.
-        unsafe { machine.as_ref() }
-    }
-
     fn now() -> Instant {
         kthread::now()
     }

@@ -62,7 +62,7 @@ unsafe impl Cpu for KernelCpu {
     }
 
     unsafe fn switching_to_idle() {
-        percpu::forget_current_machine();
+        percpu::set_current_machine(0);
         activity::runs_nothing();
         cpu_trace::halts();
     }

@@ -157,6 +157,10 @@ fn idle_lists_are_counted(machine: &Explorable, shared: &Shared<Sim>) -> Result<
     if timekeeper != shared.idle_machines.back().map(ptr::from_ref) {
         return Err("the timekeeper is not the M that has been idle longest".into());
     }
+    let poller = machine.scheduler.poller.load(Ordering::Relaxed).map(ptr::from_ref);
+    if poller != shared.idle_machines.front().map(ptr::from_ref) {
+        return Err("the poller is not the M that went idle last".into());
+    }
     Ok(())
 }
 
