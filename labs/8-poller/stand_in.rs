@@ -33,7 +33,7 @@
 // ANCHOR: wake_poller
         fence(Ordering::SeqCst);
         Plat::point(Site::DeviceSignal);
-        if let Some(machine) = self.find_poller() {
+        if let Some(machine) = self.poller.load(Ordering::Acquire) {
             Plat::unpark_thread(machine);
         }
         self.preempt_to_poll();

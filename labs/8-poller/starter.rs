@@ -22,7 +22,7 @@
 
 // ANCHOR: wake_poller
         // Your code. Who looks at the raised list now?
-        let _ = (fence, Site::DeviceSignal, Self::find_poller, Self::preempt_to_poll);
+        let _ = (fence, Ordering::SeqCst, Site::DeviceSignal, Self::preempt_to_poll);
 // ANCHOR_END: wake_poller
 
 // ANCHOR: serve

@@ -17,8 +17,8 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.update_idle_machines(shared);
     }
 
-    /// Publishes the two ends of the idle list, after a change of the list: the M that went idle last is the poller, and
-    /// the M that has been idle longest is the timekeeper. Returns the timekeeper if it is another one than before.
+    /// Publishes the two ends of the idle list, after a change of the list: the M that went idle last is the poller,
+    /// and the M that has been idle longest is the timekeeper. Returns the timekeeper if it is another one than before.
     pub(crate) fn update_idle_machines(&self, shared: &Shared<Plat>) -> Option<&'static Machine<Plat>> {
         // Ordering: Release; partner: the Acquire in `wake_poller`.
         self.poller.store(shared.idle_machines.front(), Ordering::Release);
@@ -126,8 +126,8 @@ impl<Plat: Platform> Machine<Plat> {
         }
     }
 
-    /// Called by an M that has left the idle list, before it polls. From now on no raise of a device signal relies on this
-    /// M, and it sees the signals whose raises did.
+    /// Called by an M that has left the idle list, before it polls. From now on no raise of a device signal relies on
+    /// this M, and it sees the signals whose raises did.
     pub(crate) fn end_poll_duty() {
         // Ordering: partner: the fence in `wake_poller`.
         fence(Ordering::SeqCst);

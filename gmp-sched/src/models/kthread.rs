@@ -127,6 +127,22 @@ fn one_ready_thread_against_a_halting_cpu() {
     }
 }
 
+/// An interrupt handler on an idle CPU makes a thread ready that last ran on another idle CPU. The thread runs where the
+/// handler ran, so no other CPU is interrupted.
+#[test]
+fn thread_that_is_made_ready_on_an_idle_cpu_runs_there() {
+    explore(|| {
+        let woken = thread(2);
+        for idle in [2, 1] {
+            CPU.with(|cpu| cpu.set(idle));
+            assert!(!find_thread());
+        }
+        woken.unpark();
+        assert!(!KICKED.iter().any(|kicked| kicked.load(Ordering::Acquire)), "another CPU is interrupted");
+        assert!(find_thread());
+    });
+}
+
 /// A CPU has taken a thread from a list. Before the CPU starts this thread, the CPU is kicked for a second thread. The
 /// idle loop forgets what the kick's handler has requested, so `start` must repeat the request.
 #[test]

@@ -50,8 +50,8 @@ fn raise_against_a_parked_m_that_is_assigned_a_p() {
     });
 }
 
-/// An M that goes idle sees a G in the queue of another P, takes an idle P by itself, and runs that G. If a raise relies
-/// on that M, the M polls before it takes that G.
+/// An M that goes idle sees a G in the queue of another P, takes an idle P by itself, and runs that G. If a raise
+/// relies on that M, the M polls before it takes that G.
 #[test]
 fn raise_against_an_m_that_takes_an_idle_p_for_other_work() {
     explore(|| {
@@ -130,8 +130,9 @@ fn raise_on_an_idle_machine_wakes_one_m() {
     });
 }
 
-/// Two signals are raised while all Ms are idle. The M that went idle last polls and runs one of the two Gs. This M must wake the other M for the other G, because nothing else does: both raises have woken the same M, and
-/// this M is not the timekeeper, which would wake a successor.
+/// Two signals are raised while all Ms are idle. The M that went idle last polls and runs one of the two Gs. This M must
+/// wake the other M for the other G, because nothing else does: both raises have woken the same M, and this M is not the
+/// timekeeper, which would wake a successor.
 #[test]
 fn second_g_of_a_poll_gets_an_idle_p() {
     explore(|| {

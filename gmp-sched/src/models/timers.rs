@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use super::platform::{Model, Setting, is_sysmon_woken, run_as, run_next, spawn_as};
+use super::platform::{Model, Setting, is_sysmon_woken, is_unparked, let_time_pass, run_as, run_next, spawn_as};
 use super::pollers::waiting;
 use super::{explore, explore_every_point};
 use crate::base::atomic::Ordering;
@@ -123,25 +123,36 @@ fn timekeeper_that_finds_work_leaves_its_deadline_to_another() {
     });
 }
 
-/// The timekeeper wakes at its deadline, and polls before the M that a raise has woken. It takes an idle P to run the G of
-/// the device. It does not spin, so it wakes no M to search in its place. The other M, which parked without a deadline,
-/// becomes the timekeeper, and must get the deadline of the timers of the P that is still idle.
+/// The timekeeper is woken for a new timer, polls before the M that a raise has woken, and takes an idle P to run the G
+/// of the device. It does not spin, so it wakes no M to search in its place. The M that the raise has woken is assigned a
+/// P for other work, so it does not park again, which is when it would wake the timekeeper. So the M that becomes the
+/// timekeeper, and that has parked without a deadline, must be woken for the timer of the P that is still idle.
 #[test]
 fn timekeeper_that_runs_the_g_of_a_device_leaves_its_deadline_to_another() {
+    const FIRST: Duration = Duration::from_secs(1);
     explore(|| {
         let setting = Setting::new(3);
+        setting.add_machine();
         let waits = setting.running_machine();
-        let [timekeeper, successor] = core::array::from_fn(|_| setting.busy_machine());
-        let (scene, sleeper) = (waiting(&setting, waits), setting.goroutine());
-        set(timekeeper, sleeper, SOON);
-        [timekeeper, successor].into_iter().for_each(|machine| {
+        let [successor, poller] = core::array::from_fn(|_| setting.busy_machine());
+        let timekeeper = setting.idle_machine();
+        let (scene, sleepers) = (waiting(&setting, waits), [setting.goroutine(), setting.goroutine()]);
+        set(successor, sleepers[0], SOON);
+        [successor, poller].into_iter().for_each(|machine| {
             run_as(machine, |pinned| machine.go_idle(pinned));
         });
         setting.settle();
         scene.interrupt();
+        set(waits, sleepers[1], Instant::from_nanos(0) + FIRST);
+        assert!(is_unparked(timekeeper));
         run_as(timekeeper, |pinned| run_next(pinned, timekeeper));
-        setting.settle();
-        assert!(timekeeper.current_goroutine().is_some(), "the timekeeper runs the G of the device");
+        assert!(timekeeper.current_goroutine().is_some(), "the timekeeper does not run the G of the device");
+        let_time_pass(FIRST);
+        run_as(waits, |_| core::mem::forget(enter_blocking::<Model>().expect("there is another M")));
+        run_as(poller, |pinned| {
+            assert!(poller.take_assigned(), "there is a due timer");
+            run_next(pinned, poller);
+        });
         setting.check();
     });
 }

@@ -279,8 +279,8 @@ fn work_of_a_p_that_was_handed_off_during_the_stop_is_run() {
     });
 }
 
-/// The M that gave its P up is the timekeeper while the world is stopped. When the world starts, that M gets its P back,
-/// and the other idle M must become the timekeeper: the P of the next blocking call becomes idle with a timer.
+/// The M that gave its P up is the timekeeper while the world is stopped. When the world starts, that M gets its P
+/// back, and the other idle M must become the timekeeper: the P of the next blocking call becomes idle with a timer.
 #[test]
 fn timekeeper_gets_its_p_back_when_the_world_starts() {
     explore_every_point(|| {
@@ -295,12 +295,14 @@ fn timekeeper_gets_its_p_back_when_the_world_starts() {
         run_as(scene.stopper, |pinned| {
             assert!(scheduler.has_stopped(pinned.processor()));
             scheduler.start_again(pinned);
-            arm(pinned, sleeper, SOON, &sleeper.timer, Action::Wake(sleeper, WaitGeneration::SOLE));
-            core::mem::forget(enter_blocking::<Model>().expect("there is another M"));
         });
         run_as(first, |pinned| {
             assert!(first.take_assigned(), "its P has work");
             run_next(pinned, first);
+        });
+        run_as(scene.stopper, |pinned| {
+            arm(pinned, sleeper, SOON, &sleeper.timer, Action::Wake(sleeper, WaitGeneration::SOLE));
+            core::mem::forget(enter_blocking::<Model>().expect("there is another M"));
         });
         scene.setting.check();
     });

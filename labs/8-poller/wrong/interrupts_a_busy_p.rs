@@ -6,7 +6,7 @@
         Plat::point(Site::DeviceSignal);
         if self.machines().any(|machine| machine.processor().is_some()) {
             self.preempt_to_poll();
-        } else if let Some(machine) = self.find_poller() {
+        } else if let Some(machine) = self.poller.load(Ordering::Acquire) {
             Plat::unpark_thread(machine);
         }
 // ANCHOR_END: wake_poller

@@ -5,7 +5,7 @@
         let _ = fence;
         Plat::point(Site::DeviceSignal);
         if self.idle_processors.load(Ordering::Relaxed) != 0
-            && let Some(machine) = self.find_poller()
+            && let Some(machine) = self.poller.load(Ordering::Acquire)
         {
             Plat::unpark_thread(machine);
         } else {

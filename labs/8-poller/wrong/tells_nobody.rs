@@ -2,5 +2,5 @@
 //! fails: raise, deadline, no-m, busy, who-polls
 
 // ANCHOR: wake_poller
-        let _ = (fence, Site::DeviceSignal, Self::find_poller, Self::preempt_to_poll);
+        let _ = (fence, Ordering::SeqCst, Site::DeviceSignal, Self::preempt_to_poll);
 // ANCHOR_END: wake_poller

@@ -4,7 +4,7 @@
 // ANCHOR: wake_poller
         fence(Ordering::SeqCst);
         Plat::point(Site::DeviceSignal);
-        let _ = (Self::find_poller, Self::preempt_to_poll);
+        let _ = (Ordering::Relaxed, Self::preempt_to_poll);
         for machine in self.machines() {
             if machine.processor().is_some() {
                 Plat::request_preemption(machine);
