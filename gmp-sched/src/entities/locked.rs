@@ -17,6 +17,10 @@ pub(crate) struct Locked<T: 'static> {
     /// Whether the G is locked only because it is preempted in place. Guarded by the scheduler lock while it is `true`.
     #[cfg(all(any(feature = "std", gmp_loom), feature = "refinements"))]
     pub(crate) is_preempted: AtomicBool,
+    /// For how long the slice of the G had lasted when the G was displaced in place, in ns. Zero if the G was not
+    /// displaced, but preempted at the end of its slice. Written only by the M.
+    #[cfg(all(any(feature = "std", gmp_loom), feature = "refinements"))]
+    pub(crate) used: AtomicU64,
     /// Whether the M waits for a P and is counted in `Shared::idle_locked`. Guarded by the scheduler lock.
     pub(crate) waits: AtomicBool,
 }
@@ -29,6 +33,8 @@ impl<T> Locked<T> {
             unwinds: AtomicBool::new(false),
             #[cfg(all(any(feature = "std", gmp_loom), feature = "refinements"))]
             is_preempted: AtomicBool::new(false),
+            #[cfg(all(any(feature = "std", gmp_loom), feature = "refinements"))]
+            used: AtomicU64::new(0),
             waits: AtomicBool::new(false),
         }
     }

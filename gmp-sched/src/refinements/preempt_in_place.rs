@@ -20,6 +20,8 @@
 //! turn, whether it spins or blocks its thread. So the P comes to the list of locked Gs, from which Gs are taken in FIFO
 //! order.
 
+use core::time::Duration;
+
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::engine::preempt::{must_give_way, reason_to_displace};
@@ -81,7 +83,12 @@ pub(crate) fn continue_in_place<Plat: Platform>(
         Plat::park_thread(Parking::new(pinned), None);
     };
     processor.advance_tick();
-    await_next(pinned, processor, Plat::now());
+    // A G that was displaced continues its slice. Otherwise a G that is displaced often would never use up a slice, and
+    // those behind it on the list would starve.
+    let now = Plat::now();
+    let used = Duration::from_nanos(machine.locked.used.load(Ordering::Relaxed));
+    processor.slice.begin(processor.tick(), now - used);
+    await_next(pinned, processor, now);
     processor.check_when_due(pinned);
     me.set_status(Status::Running);
     machine.set_current(Some(me));
@@ -107,6 +114,13 @@ fn reason_to_give_way<Plat: Platform>(
     }
     processor.slice.undisturbed_since.store(now.as_nanos(), Ordering::Relaxed);
     Some(reason_to_displace(scheduler))
+}
+
+impl<Plat: Platform> Processor<Plat> {
+    /// For how long the current slice has lasted at `now`. Zero if sysmon has not seen that it has begun.
+    fn slice_so_far(&self, now: Instant) -> Duration {
+        if self.slice.seen.load(Ordering::Relaxed) == self.tick() { now - self.slice.began() } else { Duration::ZERO }
+    }
 }
 
 impl<Plat: Platform> Machine<Plat> {
@@ -158,6 +172,7 @@ impl<Plat: Platform> Machine<Plat> {
     ) {
         let scheduler = self.scheduler();
         self.note_leave(me, None, Leave::GiveWay(reason));
+        let mut used = Duration::ZERO;
         if reason == PreemptReason::Slice {
             processor.counters.preemptions.add(1);
             if scheduler.policy().is_none() {
@@ -166,8 +181,10 @@ impl<Plat: Platform> Machine<Plat> {
         } else {
             processor.counters.displacements.add(1);
             // The G continues after the urgent one, in the rest of its slice.
+            used = processor.slice_so_far(Plat::now());
             processor.request_global_check();
         }
+        self.locked.used.store(u64::try_from(used.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
         {
             let mut shared = scheduler.shared.lock();
             self.set_current(None);

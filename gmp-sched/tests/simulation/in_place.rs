@@ -71,6 +71,36 @@ fn displaced_g_continues_in_the_rest_of_its_slice() {
     });
 }
 
+/// On the only P, Gs that compute take turns, although main displaces the running one ten times in a slice. A turn may
+/// last for three slices, and three more if the M for the next G has to be made.
+#[test]
+fn displaced_gs_take_turns() {
+    const TURN: u64 = 6 * 5;
+    explore(64, |_| {
+        sim::set_procs(1).unwrap();
+        // The CPUs share the clock, also if only one of them computes.
+        let step = SLICE / 5 * sim::config().cpus as u32;
+        let done: Arc<Vec<AtomicU64>> = Arc::new((0..3).map(|_| AtomicU64::new(0)).collect());
+        let hogs: Vec<_> = (0..done.len())
+            .map(|hog| {
+                let done = done.clone();
+                sim::go(move || {
+                    for mine in 0..2 * TURN {
+                        sim::work(step);
+                        done[hog].store(mine, Ordering::Relaxed);
+                        let least = done.iter().map(|done| done.load(Ordering::Relaxed)).min();
+                        assert!(mine <= TURN || least > Some(0), "others starve: {done:?}");
+                    }
+                })
+            })
+            .collect();
+        while done.iter().any(|done| done.load(Ordering::Relaxed) < 2 * TURN - 1) {
+            sim::sleep(microseconds(1_000));
+        }
+        hogs.into_iter().for_each(|hog| hog.join().unwrap());
+    });
+}
+
 /// The world stops in bounded time, whether there is a spare M or not.
 #[test]
 fn world_stops_beside_hogs() {

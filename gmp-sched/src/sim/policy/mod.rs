@@ -113,8 +113,11 @@ impl State {
 
     /// A G begins to run.
     fn start(&mut self, step: &Step) -> Allowed {
-        let &Step { on, g, .. } = step;
-        let Some(found) = self.begin(on, g, step.when) else {
+        let &Step { on, g, when, .. } = step;
+        if let Some(used) = self.used.remove(&g) {
+            self.local(on).slice_since = Some(when - used);
+        }
+        let Some(found) = self.begin(on, g, when) else {
             return Err(format!("goroutine {g} runs and is not runnable"));
         };
         self.p2(step, &found)?;
@@ -123,7 +126,7 @@ impl State {
             return Ok(());
         }
         self.p1(step, &found)?;
-        self.local(on).begin_slice(step.when);
+        self.local(on).begin_slice(when);
         self.p3(step)
     }
 }

@@ -3,6 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::iter;
+use core::time::Duration;
 
 use crate::base::instant::Instant;
 use crate::record::trace::EventKind as Kind;
@@ -113,6 +114,9 @@ pub(super) struct State {
     pub(super) events: u64,
     pub(super) runnable: BTreeMap<Id, Places>,
     pub(super) locked: BTreeSet<Id>,
+    /// For how long the slice of each locked G that is displaced has lasted. A G that is displaced in place continues this
+    /// slice.
+    pub(super) used: BTreeMap<Id, Duration>,
     /// When an event has readied each G, and whether the G was in an urgent queue since. (A timer may ready further Gs,
     /// which are not urgent.)
     pub(super) urgent_since: BTreeMap<Id, (Instant, bool)>,

@@ -3,6 +3,7 @@
 
 use alloc::format;
 use core::mem::{replace, take};
+use core::time::Duration;
 
 use super::places::{Found, Id, Places, RING_CAPACITY, State};
 use super::{Allowed, Step};
@@ -205,6 +206,11 @@ impl State {
     pub(super) fn p13(&mut self, step: &Step) -> Allowed {
         let &Step { on, g, when, .. } = step;
         let is_locked = self.locked.contains(&g);
+        let local = self.local(on);
+        if is_locked {
+            let used = local.slice_since.map_or(Duration::ZERO, |since| when - since);
+            self.used.insert(g, used);
+        }
         let local = self.local(on);
         local.is_displaced = step.detail != PreemptReason::WorldStop as u64;
         if local.is_displaced && !is_locked {
