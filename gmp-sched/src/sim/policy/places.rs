@@ -257,10 +257,10 @@ impl State {
     pub(super) fn take_batch(&mut self, on: usize, g: Id, count: usize) {
         for _ in 0..count {
             let next = iter::from_fn(|| self.global.pop_front()).find(|&(other, _)| other != g);
-            if let Some((other, since)) = next {
-                if self.runnable.get(&other).is_some_and(|places| places.since == since) {
-                    self.enter_ring(on, other);
-                }
+            if let Some((other, since)) = next
+                && self.runnable.get(&other).is_some_and(|places| places.since == since)
+            {
+                self.enter_ring(on, other);
             }
         }
     }
