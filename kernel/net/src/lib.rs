@@ -26,6 +26,7 @@
 //! | `connection`, `connections` | a connection, which has a set of sockets with one socket; the table of connections |
 //! | `readiness` | wait queues, and a channel for selects |
 //! | `buffers` | which pages of a connection's buffers have memory |
+//! | `checksums` | whether a frame has arrived as it was sent |
 //! | `packet`, `sequence` | one frame at a time, as a device of smoltcp; the sequence numbers of segments without data |
 //! | `time_wait` | what is left of connections that this computer has closed first |
 //! | `icmp`, `split` | messages about packets that did not arrive; segments for a way that carries only small packets |
@@ -55,6 +56,7 @@ mod abandoned;
 mod address;
 mod buffers;
 mod calls;
+mod checksums;
 mod connection;
 mod connections;
 mod deadlines;

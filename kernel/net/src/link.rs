@@ -2,7 +2,7 @@
 
 use gmp_sched::time::Instant;
 
-/// The largest frame: an Ethernet header and 1,500 bytes.
+/// The largest frame to send: an Ethernet header and 1,500 bytes.
 pub const FRAME_BYTES: usize = 1514;
 
 /// A link that passes Ethernet frames. Its functions do not block. When frames have arrived, or when there is room for
@@ -23,9 +23,21 @@ pub trait Link: Send {
         true
     }
 
-    /// Copies the next frame that has arrived into `frame`. Returns its length. Afterwards there is room for one frame to
-    /// send, which is the answer. Returns `None` if no frame has arrived, or there would be no room for the answer.
-    fn receive(&mut self, frame: &mut [u8; FRAME_BYTES]) -> Option<usize>;
+    /// The length of the largest frame that may arrive. A device may put the segments of a connection together.
+    fn largest(&self) -> usize {
+        FRAME_BYTES
+    }
+
+    /// Copies the next frame that has arrived to the beginning of `frame`, which has room for the
+    /// [largest](Self::largest). Returns its length. Afterwards there is room for one frame to send, which is the answer.
+    /// Returns `None` if no frame has arrived, or there would be no room for the answer.
+    fn receive(&mut self, frame: &mut [u8]) -> Option<usize>;
+
+    /// Whether the device knows that the data of the frame is right that [`receive`](Self::receive) has returned last. Its
+    /// checksums of TCP and UDP may then be wrong, and are not looked at.
+    fn is_checked(&self) -> bool {
+        !self.may_damage()
+    }
 
     /// Whether there is room for a frame to send.
     fn can_send(&mut self) -> bool;

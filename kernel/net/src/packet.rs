@@ -6,7 +6,7 @@ use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use smoltcp::iface::{Interface, PollResult, SocketSet};
-use smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
+use smoltcp::phy::{Checksum, ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 use smoltcp::wire::{
     EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, Ipv6ExtHeader, Ipv6Packet, TcpPacket, UdpPacket,
@@ -100,7 +100,10 @@ impl Device for Packet<'_> {
         let mut capabilities = DeviceCapabilities::default();
         capabilities.medium = Medium::Ethernet;
         capabilities.max_transmission_unit = FRAME_BYTES;
-        if !self.wire.link.may_damage() {
+        if self.wire.link.may_damage() {
+            // Those of received frames are checked before smoltcp gets them, if that is needed.
+            (capabilities.checksum.tcp, capabilities.checksum.udp) = (Checksum::Tx, Checksum::Tx);
+        } else {
             capabilities.checksum = ChecksumCapabilities::ignored();
         }
         capabilities

@@ -14,12 +14,13 @@ use smoltcp::wire::{EthernetAddress, Ipv4Cidr};
 
 use crate::abandoned::Users;
 use crate::buffers::MakeRoom;
+use crate::checksums::is_intact;
 use crate::connection::Owner;
 use crate::connections::Connections;
 use crate::error::NetError;
 use crate::ipv6::Addresses;
 use crate::key::Key;
-use crate::link::{FRAME_BYTES, Link};
+use crate::link::Link;
 use crate::packet::{Class, Packet, Wire, classify, micros, send};
 use crate::readiness::{Readiness, Waits};
 use crate::sequence::Sent;
@@ -79,7 +80,7 @@ pub(crate) struct State<Plat: Platform> {
     pub(crate) last_port: u16,
     /// For `connect`, which waits for an address of this computer.
     pub(crate) configured: &'static Waits<Plat>,
-    pub(crate) received: Box<[u8; FRAME_BYTES]>,
+    pub(crate) received: Vec<u8>,
 }
 
 impl<Plat: Platform> State<Plat> {
@@ -96,6 +97,9 @@ impl<Plat: Platform> State<Plat> {
         let ipv6 = Addresses::new(configuration.ipv6, EthernetAddress(wire.link.mac()), now);
         let mut services = Services::new(configuration, now)?;
         services.due = services.due.min(ipv6.due());
+        let mut received = Vec::new();
+        received.try_reserve_exact(wire.link.largest()).map_err(|_| OutOfResources)?;
+        received.resize(wire.link.largest(), 0);
         let mut state = Self {
             interface,
             wire,
@@ -110,7 +114,7 @@ impl<Plat: Platform> State<Plat> {
             is_stalled: false,
             last_port: (configuration.seed >> 16) as u16,
             configured: Waits::allocate()?,
-            received: Box::new([0; FRAME_BYTES]),
+            received,
         };
         if let Some((address, prefix)) = configuration.address {
             state.configure(Some(Ipv4Cidr::new(address, prefix.min(32))), configuration.gateway);
@@ -147,7 +151,9 @@ impl<Plat: Platform> State<Plat> {
     pub(crate) fn receive(&mut self, most: usize, now: Instant) -> bool {
         for _ in 0..most {
             let Some(bytes) = self.wire.link.receive(&mut self.received) else { return false };
-            self.pass_on(bytes, now);
+            if self.wire.link.is_checked() || is_intact(&self.received[..bytes]) {
+                self.pass_on(bytes, now);
+            }
         }
         true
     }

@@ -24,7 +24,7 @@ use smoltcp::wire::{
 
 use crate::buffers::{PAGE_BYTES, ROOM_PAGES, Room};
 use crate::error::NetError;
-use crate::link::{FRAME_BYTES, Link};
+use crate::link::Link;
 use crate::stack::Configuration;
 use crate::state::State;
 
@@ -64,7 +64,7 @@ impl Link for Scripted {
         false
     }
 
-    fn receive(&mut self, frame: &mut [u8; FRAME_BYTES]) -> Option<usize> {
+    fn receive(&mut self, frame: &mut [u8]) -> Option<usize> {
         if !self.can_send() {
             return None;
         }

@@ -17,8 +17,7 @@ use gmp_sched::native::{self, Native, Receiver, go, now, sleep};
 use gmp_sched::select;
 use gmp_sched::time::Instant;
 use kernel_net::{
-    Configuration, FRAME_BYTES, Ipv6, Link, Loopback, MAX_DATAGRAM, NetError, PAGE_BYTES, ROOM_PAGES, Room, Shutdown,
-    Usage,
+    Configuration, Ipv6, Link, Loopback, MAX_DATAGRAM, NetError, PAGE_BYTES, ROOM_PAGES, Room, Shutdown, Usage,
 };
 
 type Stack = kernel_net::Stack<Native>;
@@ -120,7 +119,7 @@ impl Link for NoWay {
         self.0.may_damage()
     }
 
-    fn receive(&mut self, frame: &mut [u8; FRAME_BYTES]) -> Option<usize> {
+    fn receive(&mut self, frame: &mut [u8]) -> Option<usize> {
         self.0.receive(frame)
     }
 

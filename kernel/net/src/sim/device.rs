@@ -9,7 +9,7 @@ use gmp_sched::sync::Mutex;
 use gmp_sched::time::{self, Instant};
 
 use super::wires::{Wires, mac};
-use crate::link::{FRAME_BYTES, Link};
+use crate::link::Link;
 
 /// How many frames a device can hold that it has not transmitted.
 const ROOM: usize = 16;
@@ -52,7 +52,7 @@ impl<Plat: Platform> Link for Device<Plat> {
         self.shared.is_closed.load(Ordering::Relaxed)
     }
 
-    fn receive(&mut self, frame: &mut [u8; FRAME_BYTES]) -> Option<usize> {
+    fn receive(&mut self, frame: &mut [u8]) -> Option<usize> {
         if !self.can_send() {
             return None;
         }

@@ -7,7 +7,7 @@
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
-use kernel_net::{FRAME_BYTES, Link};
+use kernel_net::Link;
 use kernel_virtio::net::Device;
 
 use super::dma_pool::DmaPool;
@@ -25,6 +25,8 @@ const MISLED: u8 = 2;
 /// A network device.
 pub(crate) struct NetDevice {
     device: Device<PciTransport, Doorbell>,
+    /// Whether the device knows that the last frame is right.
+    is_checked: bool,
     /// How many of its resets are in the log.
     logged_resets: u32,
 }
@@ -51,7 +53,7 @@ pub(crate) fn open(cpu: CpuId, handler: fn(usize), changed: fn(usize)) -> Result
     let registers = transport.common();
     let device = Device::open::<DmaPool, SetupError>(transport, |transport, queue| transport.doorbell(queue));
     let device = device.inspect_err(|_| transport::reset(registers))?;
-    Ok(NetDevice { device, logged_resets: 0 })
+    Ok(NetDevice { device, is_checked: false, logged_resets: 0 })
 }
 
 impl Link for NetDevice {
@@ -67,7 +69,11 @@ impl Link for NetDevice {
         self.device.is_gone()
     }
 
-    fn receive(&mut self, frame: &mut [u8; FRAME_BYTES]) -> Option<usize> {
+    fn largest(&self) -> usize {
+        self.device.largest_frame()
+    }
+
+    fn receive(&mut self, frame: &mut [u8]) -> Option<usize> {
         if EVENTS.load(Ordering::Relaxed) != 0 {
             // Ordering: Acquire; partner: `note_change`. A change that comes after the swap is a new event.
             let events = EVENTS.swap(0, Ordering::Acquire);
@@ -78,13 +84,19 @@ impl Link for NetDevice {
                 self.device.mislead();
             }
         }
-        let bytes = self.device.receive(frame);
+        let received = self.device.receive(frame);
         if self.logged_resets != self.device.resets() {
             self.logged_resets = self.device.resets();
             let outcome = if self.device.is_gone() { "it is given up" } else { "it was reset" };
             log::warn!("the network device has failed: {outcome}");
         }
-        bytes
+        let received = received?;
+        self.is_checked = received.is_checked;
+        Some(received.bytes)
+    }
+
+    fn is_checked(&self) -> bool {
+        self.is_checked
     }
 
     fn can_send(&mut self) -> bool {

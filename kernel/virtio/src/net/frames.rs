@@ -6,8 +6,10 @@
 //! ```
 //!
 //! The driver copies each frame between the buffer and its own memory. A device that writes to a buffer after it has
-//! passed it to the driver can so change no byte that the driver has read. No offload is negotiated, so the header of a
-//! frame to send is zero, and that of a received frame is not read.
+//! passed it to the driver can so change no byte that the driver has read. Sent frames have no offload, so their headers
+//! are zero. The header of a received frame is read only if the device merges buffers (`MERGED`): a frame may then be one
+//! that the device has put together from several, and is in several buffers, without gaps. Only the first one has a header,
+//! which says how many they are.
 //!
 //! A device that completes a buffer which is not in flight is broken. Its queues then receive and send nothing, until the
 //! device was reset and the queues were set up again.
@@ -24,6 +26,25 @@ use crate::{Dma, Doorbell, OpenError, PAGE_SIZE, Transport};
 /// The largest frame: an Ethernet header and 1,500 bytes.
 pub const FRAME_BYTES: usize = 1514;
 
+/// The largest frame that a device puts together: an Ethernet header, an IPv6 header, and the largest content.
+pub const MERGED_FRAME_BYTES: usize = 14 + 40 + 65_535;
+
+/// `VIRTIO_NET_F_GUEST_CSUM`, `VIRTIO_NET_F_GUEST_TSO4`, `VIRTIO_NET_F_GUEST_TSO6` and `VIRTIO_NET_F_MRG_RXBUF`: the device
+/// may put the segments of a connection together, which need not have checksums then, in several buffers. The driver
+/// uses all of them or none.
+pub(super) const MERGED: u64 = 1 << 1 | 1 << 7 | 1 << 8 | 1 << 15;
+/// A queue needs this many entries, for twice the buffers of the largest frame.
+pub(super) const MERGED_ENTRIES: u16 = 2 * MOST_MERGED as u16;
+/// The largest number of buffers of a frame.
+const MOST_MERGED: usize = MERGED_FRAME_BYTES.div_ceil(BUFFER - HEADER);
+
+/// The offsets of the flags in a header, and of the number of buffers.
+const FLAGS: usize = 0;
+const BUFFERS: usize = 10;
+/// The flags which say that the device knows that the data is right: its checksum has not been computed yet, or the device
+/// has checked it.
+const CHECKED: u8 = 1 | 2;
+
 /// The size of the header with `VIRTIO_F_VERSION_1` (virtio 1.2, 5.1.6).
 const HEADER: usize = 12;
 const BUFFER: usize = 2048;
@@ -35,8 +56,17 @@ const BATCH: usize = 32;
 /// The direction in which a queue passes frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Direction {
-    Receive,
+    Receive { is_merged: bool },
     Send,
+}
+
+/// A frame that has arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Received {
+    /// The length of the frame.
+    pub bytes: usize,
+    /// Whether the device knows that the data is right. The checksums of TCP and UDP may then be wrong.
+    pub is_checked: bool,
 }
 
 /// A buffer that the device has: with `bytes` bytes of a frame, or room for them.
@@ -51,7 +81,7 @@ unsafe impl Payload for Frame {
     fn pieces(&self) -> Pieces {
         let (mut pieces, span) = (Pieces::default(), self.buffer.span(0, HEADER + self.bytes));
         match self.direction {
-            Direction::Receive => pieces.add_written(span),
+            Direction::Receive { .. } => pieces.add_written(span),
             Direction::Send => pieces.add_read(span),
         }
         pieces
@@ -77,13 +107,18 @@ impl<D> fmt::Debug for Frames<D> {
 }
 
 impl<D: Doorbell> Frames<D> {
-    /// Sets up the queue `number` of a device, and passes all its buffers to the device. The caller must call
-    /// [`flush`](Self::flush) after it has set `DRIVER_OK`.
+    /// Sets up the queue `number` of a device, and passes all its buffers to the device. `is_merged` is whether the
+    /// features `MERGED` were negotiated. The caller must call [`flush`](Self::flush) after it has set `DRIVER_OK`.
     ///
     /// # Errors
     /// If the device refuses the queue, or there is no memory. The caller must then reset the device.
-    pub fn receiving<M: Dma>(transport: &mut impl Transport, number: u16, doorbell: D) -> Result<Self, OpenError> {
-        let mut frames = Self::new::<M>(transport, number, Direction::Receive, doorbell)?;
+    pub fn receiving<M: Dma>(
+        transport: &mut impl Transport,
+        number: u16,
+        is_merged: bool,
+        doorbell: D,
+    ) -> Result<Self, OpenError> {
+        let mut frames = Self::new::<M>(transport, number, Direction::Receive { is_merged }, doorbell)?;
         frames.begin();
         Ok(frames)
     }
@@ -132,13 +167,18 @@ impl<D: Doorbell> Frames<D> {
         self.passed = 0;
         match self.direction {
             Direction::Send => self.set_interrupts(false),
-            Direction::Receive => {
+            Direction::Receive { .. } => {
                 while let Some(buffer) = self.free.pop() {
-                    self.add(buffer, FRAME_BYTES);
+                    self.add(buffer, self.room());
                 }
                 self.passed = 1;
             }
         }
+    }
+
+    /// Returns how many bytes of a frame a buffer for received frames has room for, after the header.
+    fn room(&self) -> usize {
+        if self.direction == (Direction::Receive { is_merged: true }) { BUFFER - HEADER } else { FRAME_BYTES }
     }
 
     /// Ends the use of the queue. The device may still access the buffers that it has, so they are never used again.
@@ -194,19 +234,47 @@ impl<D: Doorbell> Frames<D> {
         self.ring.set_interrupts(are_on);
     }
 
-    /// Copies the next received frame into `frame`, and passes its buffer to the device again. Returns the length of
-    /// the frame, or `None` if no frame has arrived. A length that cannot be right is taken as an empty frame. When the
-    /// caller has received what there is, it must call [`flush`](Self::flush).
+    /// Copies the next received frame to the beginning of `frame`, and passes its buffers to the device again. Returns
+    /// `None` if no frame has arrived. A frame that cannot be right, or is longer than `frame`, is taken as an empty one.
+    /// When the caller has received what there is, it must call [`flush`](Self::flush).
     ///
     /// # Panics
     /// If the queue is for sending.
-    pub fn receive(&mut self, frame: &mut [u8; FRAME_BYTES]) -> Option<usize> {
-        assert_eq!(self.direction, Direction::Receive, "a queue for receiving");
+    pub fn receive(&mut self, frame: &mut [u8]) -> Option<Received> {
+        let Direction::Receive { is_merged } = self.direction else { panic!("a queue for receiving") };
         let (buffer, written) = self.complete()?;
-        let bytes = (written as usize).checked_sub(HEADER).filter(|&bytes| bytes <= FRAME_BYTES).unwrap_or(0);
-        buffer.read(HEADER, &mut frame[..bytes]);
-        self.pass(buffer, FRAME_BYTES);
-        Some(bytes)
+        let (mut buffers, mut is_checked) = (1, false);
+        if is_merged {
+            let mut header = [0; HEADER];
+            buffer.read(0, &mut header);
+            buffers = u16::from_le_bytes([header[BUFFERS], header[BUFFERS + 1]]).into();
+            is_checked = header[FLAGS] & CHECKED != 0;
+        }
+        let mut end = self.take(buffer, HEADER, written, frame, 0);
+        if !(1..=MOST_MERGED).contains(&buffers) {
+            return Some(Received::default());
+        }
+        for _ in 1..buffers {
+            // The device completes the buffers of a frame together (virtio 1.2, 5.1.6.4.1).
+            let Some((buffer, written)) = self.complete() else { return Some(Received::default()) };
+            end = end.and_then(|start| self.take(buffer, 0, written, frame, start));
+        }
+        Some(end.map_or(Received::default(), |bytes| Received { bytes, is_checked }))
+    }
+
+    /// Copies the data of a buffer, which begins at `offset`, to `frame`, from `start` on. Passes the buffer to the device
+    /// again. Returns the end of the data in `frame`, or `None` if there is no room, or the device cannot have written
+    /// so much.
+    fn take(&mut self, buffer: Memory, offset: usize, written: u32, frame: &mut [u8], start: usize) -> Option<usize> {
+        let most = HEADER + self.room();
+        let bytes = (written as usize).checked_sub(offset).filter(|bytes| offset + bytes <= most);
+        let part = bytes.and_then(|bytes| frame.get_mut(start..start + bytes));
+        let end = part.map(|part| {
+            buffer.read(offset, part);
+            start + part.len()
+        });
+        self.pass(buffer, most - HEADER);
+        end
     }
 
     /// Whether [`send`](Self::send) has a buffer for a frame. Takes back the buffers of the frames that were sent.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::fake::{Fake, Settings, content};
 use super::memory::Memory;
 use super::races;
-use crate::net::{Device, FRAME_BYTES, Frames};
+use crate::net::{Device, FRAME_BYTES, Frames, MERGED_FRAME_BYTES, Received};
 use crate::{Doorbell, OpenError};
 
 const HEADER: usize = 12;
@@ -16,6 +16,11 @@ const RECEIVE: usize = 0;
 const SEND: usize = 1;
 /// The features of the device: that it has an address, and a status.
 const FEATURES: u64 = 1 << 5 | 1 << 16;
+/// The features that let the device put segments together, in several buffers.
+const MERGED: u64 = 1 << 1 | 1 << 7 | 1 << 8 | 1 << 15;
+/// Flags of a header: the data has no checksum yet, or the device has checked it.
+const NEEDS_CSUM: u8 = 1;
+const DATA_VALID: u8 = 2;
 /// The configuration of the device: its address, and a status that says that the link is up, or down.
 const UP: u64 = u64::from_le_bytes([2, 3, 4, 5, 6, 7, 1, 0]);
 const DOWN: u64 = u64::from_le_bytes([2, 3, 4, 5, 6, 7, 0, 0]);
@@ -71,10 +76,33 @@ impl Rig {
         true
     }
 
+    /// A frame arrives at a device that puts frames together. Its header has these flags, and says that the frame is in
+    /// `buffers` buffers, or in as many as it is. Returns whether there were enough buffers.
+    fn arrives_merged(&self, frame: &[u8], flags: u8, buffers: Option<u16>) -> bool {
+        let content = [&[flags, 7, 7, 7, 7, 7, 7, 7, 7, 7, 0, 0], frame].concat();
+        let parts: Vec<&[u8]> = content.chunks(2048).collect();
+        let taken: Vec<_> = parts.iter().map_while(|_| self.device().take(RECEIVE)).collect();
+        if taken.len() < parts.len() {
+            return false;
+        }
+        for ((part, (_, [_, output])), number) in parts.iter().zip(&taken).zip(0..) {
+            assert_eq!(output.bytes(), 2048);
+            output.write(0, part);
+            if number == 0 {
+                output.write(10, &buffers.unwrap_or(parts.len() as u16).to_le_bytes());
+            }
+        }
+        for (part, (token, _)) in parts.iter().zip(&taken) {
+            self.device().complete(RECEIVE, (*token).into(), part.len() as u32);
+        }
+        true
+    }
+
     fn received(&mut self) -> Option<Vec<u8>> {
-        let mut frame = [0; FRAME_BYTES];
-        let bytes = self.driver.receive(&mut frame)?;
-        Some(frame[..bytes].to_vec())
+        let mut frame = vec![0; self.driver.largest_frame()];
+        let bytes = self.driver.receive(&mut frame)?.bytes;
+        frame.truncate(bytes);
+        Some(frame)
     }
 
     /// Frames pass in both directions, and no buffer is lost.
@@ -147,6 +175,71 @@ fn device_is_notified_of_thirty_two_frames_at_once_and_of_the_rest_by_a_flush() 
     for rings in [3, 3] {
         send.flush();
         assert_eq!(bell.0.get(), rings);
+    }
+}
+
+#[test]
+fn merged_frames_arrive_unchanged_and_in_order() {
+    let mut random = fastrand::Rng::with_seed(2);
+    for entries in [128, 256] {
+        let settings = Settings { features: FEATURES | MERGED, ..settings(entries) };
+        let mut rig = Rig::open(settings).expect("the device can be used");
+        assert_eq!(rig.driver.largest_frame(), MERGED_FRAME_BYTES);
+        let mut arrived = VecDeque::new();
+        for _ in 0..1_000 {
+            if random.bool() {
+                let any = random.usize(..=MERGED_FRAME_BYTES);
+                let bytes = [0, 2036, 2037, 1514, any, MERGED_FRAME_BYTES][random.usize(..6)];
+                let mut frame = vec![0; bytes];
+                random.fill(&mut frame);
+                let flags = random.u8(..4);
+                match rig.arrives_merged(&frame, flags, None) {
+                    true => arrived.push_back((frame, flags & (NEEDS_CSUM | DATA_VALID) != 0)),
+                    // The device keeps the buffers that it has taken, so this test begins anew.
+                    false => {
+                        rig.device().need_reset();
+                        rig.driver.check();
+                        arrived.clear();
+                    }
+                }
+            } else {
+                let mut frame = vec![0; MERGED_FRAME_BYTES];
+                let received = rig.driver.receive(&mut frame);
+                let received = received.map(|it| (frame[..it.bytes].to_vec(), it.is_checked));
+                assert!(received == arrived.pop_front(), "another frame");
+            }
+        }
+        assert!(!rig.driver.is_gone());
+    }
+    Memory::check_surroundings();
+}
+
+#[test]
+fn device_merges_only_with_all_features_and_a_long_queue() {
+    let without = (0..16).filter(|bit| MERGED >> bit & 1 != 0).map(|bit| (MERGED & !(1 << bit), 256));
+    for (features, entries) in without.chain([(MERGED, 64), (0, 256)]) {
+        let settings = Settings { features: FEATURES | features, ..settings(entries) };
+        let mut rig = Rig::open(settings).expect("the device can be used");
+        assert_eq!(rig.driver.largest_frame(), FRAME_BYTES);
+        rig.passes_frames(64);
+    }
+}
+
+#[test]
+fn number_of_buffers_that_cannot_be_right_is_an_empty_frame() {
+    let settings = Settings { features: FEATURES | MERGED, ..settings(256) };
+    let mut rig = Rig::open(settings).expect("the device can be used");
+    let mut frame = vec![0; MERGED_FRAME_BYTES];
+    for buffers in [0, 2, 33, 34, u16::MAX] {
+        assert!(rig.arrives_merged(b"one buffer", NEEDS_CSUM, Some(buffers)));
+        assert_eq!(rig.driver.receive(&mut frame), Some(Received::default()), "{buffers} buffers");
+    }
+    // More than the largest frame.
+    assert!(rig.arrives_merged(&vec![1; MERGED_FRAME_BYTES + 1], NEEDS_CSUM, None));
+    assert_eq!(rig.driver.receive(&mut frame), Some(Received::default()));
+    for number in 0..1_000 {
+        assert!(rig.arrives_merged(&[number as u8], DATA_VALID, None), "buffer {number} is lost");
+        assert_eq!(rig.driver.receive(&mut frame), Some(Received { bytes: 1, is_checked: true }));
     }
 }
 
@@ -266,7 +359,8 @@ fn device_does_anything(steps: u64, seed: u64) -> u64 {
     let (mut left, mut resets) = (steps, 0);
     while left > 0 {
         let entries = [16, 64, 256][random.usize(..3)];
-        let mut rig = Rig::new(entries);
+        let features = if random.bool() { FEATURES | MERGED } else { FEATURES };
+        let mut rig = Rig::open(Settings { features, ..settings(entries) }).expect("the device can be used");
         races::set((random.u32(..4) != 0).then(|| random.fork()));
         // Most devices are given up in the end. The test then continues for this many steps.
         let mut further = 20;
@@ -287,7 +381,9 @@ fn device_does_anything(steps: u64, seed: u64) -> u64 {
                     let memory = rig.device().take(RECEIVE);
                     if let Some((token, [_, output])) = memory {
                         output.write(0, &[0; HEADER + 60]);
-                        rig.device().complete(RECEIVE, token.into(), random.u32(..2_000));
+                        let buffers = [0, 1, 2, 3, 33, random.u8(..)][random.usize(..6)];
+                        output.write(10, &[buffers]);
+                        rig.device().complete(RECEIVE, token.into(), random.u32(..2_100));
                     }
                 }
                 90 => rig.driver.flush(),
