@@ -11,3 +11,9 @@
         // Your code: call {arrive}, then go to {run}.
         "ud2 /* {arrive} {run} */",
 // ANCHOR_END: start
+
+// ANCHOR: trials
+/// Your tests: sequences of at most six steps, so that each flaw of a switch (`switches.rs`) shows in one of them. This
+/// one finds none.
+pub const TRIALS: &[&[Step]] = &[&[Step::Set(Register::Rbx), Step::Push, Step::Pop]];
+// ANCHOR_END: trials

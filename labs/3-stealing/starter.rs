@@ -21,3 +21,9 @@
     let _ = (pinned, processor, EARLY_ROUNDS, Plat::repetitions, steal_order(1, 0).count(), steal_from::<Plat>);
     None
 // ANCHOR_END: steal
+
+// ANCHOR: trials
+/// Your tests: sequences of at most nine steps, so that each flaw of a pick or of a thief (`picks.rs`) shows in one of
+/// them. This one finds none.
+pub const TRIALS: &[&[Step]] = &[&[Step::Ready(0), Step::Pick(0)]];
+// ANCHOR_END: trials

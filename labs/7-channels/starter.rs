@@ -39,8 +39,8 @@
         None
 // ANCHOR_END: close
 
-// ANCHOR: channel_trials
+// ANCHOR: trials
 /// Your tests: the capacity of a channel, from 0 to 2, and at most six steps, so that each flaw (`channels.rs`) shows in one of
 /// them. This one finds none.
-pub const CHANNEL_TRIALS: &[(usize, &[Step])] = &[(0, &[Step::TryRecv])];
-// ANCHOR_END: channel_trials
+pub const TRIALS: &[(usize, &[Step])] = &[(0, &[Step::TryRecv])];
+// ANCHOR_END: trials

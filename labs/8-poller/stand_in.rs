@@ -59,3 +59,9 @@
         let _ = self.is_stalled;
         false
 // ANCHOR_END: finish
+
+// ANCHOR: trials
+/// Your tests: schedules of at most nine steps, so that each flaw of a signal (`signals.rs`) does harm in one of them.
+/// In this one the G waits, and that is all.
+pub const TRIALS: &[&[Party]] = &[&[Party::G, Party::G, Party::Commit, Party::Commit]];
+// ANCHOR_END: trials

@@ -91,6 +91,9 @@ pub(crate) enum Proof {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Question {
     pub(crate) text: String,
+    /// The answers of which one is right. Without them, any words may be an answer.
+    #[serde(default)]
+    pub(crate) choices: Vec<String>,
     /// The test of `labs/checks` that prints the answer.
     pub(crate) run: String,
     /// Why the answer is what it is.

@@ -3,7 +3,7 @@
 use std::io::BufRead;
 
 use crate::error::{Error, Result};
-use crate::lab::Lab;
+use crate::lab::{Lab, Question};
 use crate::run::answer;
 use crate::timeline::convert;
 use crate::tree::{NotBuilt, Tree};
@@ -22,12 +22,10 @@ pub(crate) fn ask(lab: &Lab, tree: &Tree, input: &mut dyn BufRead) -> Result<boo
     let mut right = 0;
     for (question, number) in lab.questions.iter().zip(1..) {
         println!("{number}. {}", question.text.trim());
-        let mut prediction = String::new();
-        let read = input.read_line(&mut prediction).map_err(|error| Error::new(format!("cannot read: {error}")))?;
-        if read == 0 {
+        let Some(prediction) = read(question, input)? else {
             println!("(no prediction: the input has ended)");
             return Ok(false);
-        }
+        };
         let file = tree.root().join(format!("target/lab/lab-{}-question-{number}", lab.number));
         let trace = file.with_extension("trace");
         let Some(answer) = answer(&built.path, &question.run, Some(&trace))? else {
@@ -48,6 +46,35 @@ pub(crate) fn ask(lab: &Lab, tree: &Tree, input: &mut dyn BufRead) -> Result<boo
     Ok(right == lab.questions.len())
 }
 
+/// Reads a prediction: the next line that may be an answer to `question`. Returns `None` at the end of the input.
+fn read(question: &Question, input: &mut dyn BufRead) -> Result<Option<String>> {
+    let choices = question.choices.join(", ");
+    loop {
+        if !choices.is_empty() {
+            println!("One of: {choices}");
+        }
+        let mut line = String::new();
+        let length = input.read_line(&mut line).map_err(|error| Error::new(format!("cannot read: {error}")))?;
+        if length == 0 {
+            return Ok(None);
+        }
+        if question.may_be(&line) {
+            return Ok(Some(line));
+        }
+        println!("That is no answer; once more, please.");
+    }
+}
+
+impl Question {
+    /// Whether `text` is one of the choices. If there are none, whether it has a word.
+    pub(crate) fn may_be(&self, text: &str) -> bool {
+        match &self.choices[..] {
+            [] => !is_same(text, ""),
+            choices => choices.iter().any(|choice| is_same(text, choice)),
+        }
+    }
+}
+
 /// Whether a prediction is the answer: capitals, commas and spaces do not count.
 fn is_same(prediction: &str, answer: &str) -> bool {
     let words = |text: &str| -> Vec<String> {
@@ -59,7 +86,24 @@ fn is_same(prediction: &str, answer: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_same;
+    use super::{is_same, read};
+    use crate::lab::Question;
+
+    #[test]
+    fn line_that_is_no_answer_is_asked_for_again() {
+        let question = |choices: &[&str]| Question {
+            text: "How many?".to_string(),
+            choices: choices.iter().map(ToString::to_string).collect(),
+            run: String::new(),
+            why: String::new(),
+        };
+        let (of_choices, free) = (question(&["1", "20", "1000"]), question(&[]));
+        let read = |question, mut lines: &[u8]| read(question, &mut lines).unwrap();
+        assert_eq!(read(&of_choices, b"\nabout 20\n2\n 20 \n1\n").as_deref(), Some(" 20 \n"));
+        assert_eq!(read(&of_choices, b"5\n1,000\n"), None);
+        assert_eq!(read(&free, b"\n ?\nA B\n").as_deref(), Some("A B\n"));
+        assert_eq!(read(&free, b"\n"), None);
+    }
 
     #[test]
     fn prediction_is_compared_by_its_words() {

@@ -1,8 +1,10 @@
-//! Wrong channels, for those who test tests: a model of a channel, and what may be wrong with it. A sequence of steps finds a
-//! flaw if, after one of them, some step has ended otherwise with the flaw than without.
+//! Wrong channels, for those who test tests: a model of a channel, and what may be wrong with it. A sequence of steps
+//! finds a flaw if, after one of them, some step has ended otherwise with the flaw than without.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+
+use crate::trial::Trial;
 
 /// A step of a sequence. Each is performed by a G of its own, which may wait. The next step comes when no G can go on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -168,13 +170,34 @@ fn pop(queue: &mut VecDeque<usize>, last: bool) -> Option<usize> {
     if last { queue.pop_back() } else { queue.pop_front() }
 }
 
-/// Whether `steps` show that a channel with this capacity has `flaw`.
-#[must_use]
-pub fn finds(capacity: usize, steps: &[Step], flaw: Flaw) -> bool {
-    let [mut right, mut wrong] = [None, Some(flaw)].map(|flaw| Model::new(capacity, flaw));
-    steps.iter().any(|step| {
-        right.take(*step);
-        wrong.take(*step);
-        right.ends != wrong.ends
-    })
+impl Trial for (usize, &[Step]) {
+    type Flaw = Flaw;
+    /// How each step so far had ended, after each step.
+    type Seen = Vec<Vec<Option<End>>>;
+
+    const FLAWS: &'static [Flaw] = &[
+        Flaw::LeavesOneEntryFree,
+        Flaw::TakesTheNewest,
+        Flaw::OvertakesTheBuffer,
+        Flaw::ServesTheLastSender,
+        Flaw::ServesTheLastReceiver,
+        Flaw::PrefersTheBuffer,
+        Flaw::EmptiesTheBuffer,
+        Flaw::LeavesSendersWaiting,
+        Flaw::SendsOnAClosedChannel,
+    ];
+    const LIMIT: &'static str = "at most six steps, on a channel of 0 to 2";
+
+    fn is_small(&self) -> bool {
+        self.0 <= 2 && self.1.len() <= 6
+    }
+
+    fn run(&self, flaw: Option<Flaw>) -> Self::Seen {
+        let mut model = Model::new(self.0, flaw);
+        let mut seen = |step: &Step| {
+            model.take(*step);
+            model.ends.clone()
+        };
+        self.1.iter().map(&mut seen).collect()
+    }
 }

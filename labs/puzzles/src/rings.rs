@@ -1,10 +1,12 @@
-//! Wrong rings, for those who test tests: a model of a run queue, and models with one flaw each. A sequence of steps finds a
-//! flaw if a step of it gives something else with the flaw than without.
+//! Wrong rings, for those who test tests: a model of a run queue, and models with one flaw each. A sequence of steps
+//! finds a flaw if a step of it gives something else with the flaw than without.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use gmp_sched::run_queue::Slice;
+
+use crate::trial::Trial;
 
 /// The capacity of these rings.
 pub const CAPACITY: usize = 4;
@@ -166,10 +168,33 @@ pub fn first_element(index: usize) -> usize {
     3 * index
 }
 
-/// Whether a step of `steps` gives something else with `flaw` than without.
-#[must_use]
-pub fn finds(steps: &[Step], flaw: Flaw) -> bool {
-    let [mut right, mut wrong] = [None, Some(flaw)].map(|flaw| Model::new(CAPACITY, flaw));
-    let given = |model: &mut Model, index: usize, step| model.take(step, first_element(index));
-    steps.iter().enumerate().any(|(index, step)| given(&mut right, index, *step) != given(&mut wrong, index, *step))
+impl Trial for &[Step] {
+    type Flaw = Flaw;
+    /// What each step gives.
+    type Seen = Vec<Given>;
+
+    const FLAWS: &'static [Flaw] = &[
+        Flaw::PopsTheNewest,
+        Flaw::RunnextComesLast,
+        Flaw::RunnextGetsASlice,
+        Flaw::ForgetsWhoWasNext,
+        Flaw::IsFullTooEarly,
+        Flaw::OverwritesTheOldest,
+        Flaw::AllOrNothing,
+        Flaw::DrainsAlways,
+        Flaw::DrainsTheNewerHalf,
+        Flaw::RoundsDown,
+        Flaw::StealsTheNewest,
+        Flaw::StealsRunnext,
+    ];
+    const LIMIT: &'static str = "at most seven steps";
+
+    fn is_small(&self) -> bool {
+        self.len() <= 7
+    }
+
+    fn run(&self, flaw: Option<Flaw>) -> Self::Seen {
+        let mut model = Model::new(CAPACITY, flaw);
+        self.iter().enumerate().map(|(index, step)| model.take(*step, first_element(index))).collect()
+    }
 }

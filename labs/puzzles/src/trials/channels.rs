@@ -2,12 +2,12 @@
 
 use crate::channels::Step;
 
-// ANCHOR: channel_trials
+// ANCHOR: trials
 use Step::{Close, Recv, Send};
 
-/// Each flaw of a channel (`channels.rs`) shows in one of these sequences. None has more than six steps. The number is the
-/// capacity of the channel, from 0 to 2.
-pub const CHANNEL_TRIALS: &[(usize, &[Step])] = &[
+/// Each flaw of a channel (`channels.rs`) shows in one of these sequences. None has more than six steps. The number is
+/// the capacity of the channel, from 0 to 2.
+pub const TRIALS: &[(usize, &[Step])] = &[
     // Whose value comes next?
     (2, &[Send, Send, Send, Recv]),
     (0, &[Send, Send, Recv]),
@@ -17,4 +17,4 @@ pub const CHANNEL_TRIALS: &[(usize, &[Step])] = &[
     (1, &[Send, Send, Close, Recv]),
     (1, &[Close, Send]),
 ];
-// ANCHOR_END: channel_trials
+// ANCHOR_END: trials

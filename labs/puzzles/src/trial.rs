@@ -1,0 +1,50 @@
+//! Tests of tests: a *trial* is a short sequence of steps that a student has written. It is run on a model of a
+//! mechanism, and on the same model with a flaw. It finds the flaw if one sees something else.
+
+use core::fmt::Debug;
+
+use alloc::vec::Vec;
+
+/// A sequence of steps for one of the models.
+pub trait Trial: Debug {
+    /// What may be wrong with the model.
+    type Flaw: Copy + Debug + PartialEq + 'static;
+    /// What one sees of the model while it takes the steps.
+    type Seen: PartialEq;
+
+    /// All flaws of the model. There may be as many trials as flaws.
+    const FLAWS: &'static [Self::Flaw];
+    /// How small a trial has to be, for the message: a long one finds much, but shows little.
+    const LIMIT: &'static str;
+
+    /// Whether the trial is as small as [`LIMIT`](Self::LIMIT) says.
+    fn is_small(&self) -> bool;
+
+    /// Takes the steps, on a model that perhaps has a flaw. Returns what one sees.
+    fn run(&self, flaw: Option<Self::Flaw>) -> Self::Seen;
+
+    /// Whether these steps show `flaw`.
+    fn finds(&self, flaw: Self::Flaw) -> bool {
+        self.run(None) != self.run(Some(flaw))
+    }
+}
+
+/// Those of `flaws` that none of `trials` finds.
+pub fn missed<T: Trial>(trials: &[T], flaws: &[T::Flaw]) -> Vec<T::Flaw> {
+    flaws.iter().copied().filter(|flaw| !trials.iter().any(|trial| trial.finds(*flaw))).collect()
+}
+
+/// All sequences of at most `longest` of `steps`, the shortest first: what a test of a model tries.
+#[cfg(test)]
+pub(crate) fn sequences<S: Copy>(steps: &[S], longest: usize) -> impl Iterator<Item = Vec<S>> {
+    (0..=longest as u32).flat_map(move |length| {
+        (0..steps.len().pow(length)).map(move |mut number| {
+            let mut next = || {
+                let step = steps[number % steps.len()];
+                number /= steps.len();
+                step
+            };
+            (0..length).map(|_| next()).collect()
+        })
+    })
+}
