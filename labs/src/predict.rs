@@ -75,13 +75,16 @@ impl Question {
     }
 }
 
-/// Whether a prediction is the answer: capitals, commas and spaces do not count.
+/// Whether a prediction is the answer: capitals, commas, spaces and the word "and" do not count. Single letters may also be
+/// written as one word.
 fn is_same(prediction: &str, answer: &str) -> bool {
     let words = |text: &str| -> Vec<String> {
         let parts = text.split(|character: char| !character.is_alphanumeric());
-        parts.filter(|part| !part.is_empty()).map(str::to_lowercase).collect()
+        parts.map(str::to_lowercase).filter(|part| !part.is_empty() && part != "and").collect()
     };
-    words(prediction) == words(answer)
+    let (predicted, answer) = (words(prediction), words(answer));
+    let has_letters = answer.iter().all(|word| word.len() == 1 && !word.starts_with(char::is_numeric));
+    predicted == answer || has_letters && predicted.concat() == answer.concat()
 }
 
 #[cfg(test)]
@@ -107,11 +110,14 @@ mod tests {
 
     #[test]
     fn prediction_is_compared_by_its_words() {
-        for prediction in ["D A B C\n", "d, a, b, c", "  d a  b c "] {
+        for prediction in ["D A B C\n", "d, a, b, c", "  d a  b c ", "DABC", "D, A, B and C"] {
             assert!(is_same(prediction, "D A B C"), "{prediction}");
         }
         for prediction in ["", "A B C D", "D A B", "20"] {
             assert!(!is_same(prediction, "D A B C"), "{prediction}");
         }
+        assert!(is_same("299 and 128", "299 128"));
+        assert!(!is_same("299128", "299 128"));
+        assert!(!is_same("12", "1 2"));
     }
 }
