@@ -96,6 +96,11 @@ impl Filling {
         Ok(())
     }
 
+    /// The names of the holes in which this filling has the same text as `other`.
+    pub(crate) fn same_as<'a>(&'a self, other: &Self) -> Vec<&'a str> {
+        self.0.iter().filter(|(name, part)| other.0.get(*name) == Some(part)).map(|(name, _)| name.as_str()).collect()
+    }
+
     /// This filling, with the texts of `other` where it has any.
     pub(crate) fn with(&self, other: &Self) -> Self {
         let mut both = self.0.clone();
@@ -139,6 +144,11 @@ fn replace(text: &str, name: &str, part: &str) -> Option<String> {
     };
     let ((_, from), (to, _)) = (line_of(BEGIN)?, line_of(END)?);
     (from <= to).then(|| [&text[..from], part, &text[to..]].concat())
+}
+
+/// Returns `text` without what is between the markers of `name`.
+pub(crate) fn without(text: &str, name: &str) -> String {
+    replace(text, name, "").unwrap_or_else(|| text.to_string())
 }
 
 /// Words with which code could leave the library that it is a part of: it could read the files of the grader, end the

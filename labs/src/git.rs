@@ -64,6 +64,32 @@ pub(crate) fn files(root: &Path) -> Result<Vec<String>> {
     Ok(files.split_terminator('\0').map(str::to_string).collect())
 }
 
+/// What a git command prints, or `None` if it fails.
+fn printed(root: &Path, arguments: &[&str]) -> Result<Option<String>> {
+    let output = git(root, arguments)?;
+    Ok(output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned()))
+}
+
+/// The commit, on the current branch, with which a lab began: that of `start`, or that of an exported repository. `None` if
+/// there is none.
+pub(crate) fn beginning(root: &Path, lab: u32) -> Result<Option<String>> {
+    let [start, export] = [format!("--grep=^Start lab {lab}$"), format!("--grep=^Begin with lab {lab}:")];
+    let commit = printed(root, &["log", "-1", "--format=%h", &start, &export])?.unwrap_or_default();
+    Ok(Some(commit.trim().to_string()).filter(|commit| !commit.is_empty()))
+}
+
+/// The paths, from `root`, of the sources that differ from those in `commit`.
+pub(crate) fn changed_sources(root: &Path, commit: &str) -> Result<Vec<String>> {
+    let sources = ["*.rs", "*.toml", ":(exclude,glob)lab-*.rs"];
+    let paths = printed(root, &[&["diff", "--name-only", "--no-renames", "-z", commit, "--"], &sources[..]].concat())?;
+    Ok(paths.unwrap_or_default().split_terminator('\0').map(str::to_string).collect())
+}
+
+/// The text of a file in `commit`, or `None` if it has no such file.
+pub(crate) fn text_at(root: &Path, commit: &str, path: &str) -> Result<Option<String>> {
+    printed(root, &["show", &format!("{commit}:{path}")])
+}
+
 /// Makes `folder` a checkout with one commit, which contains all its files.
 pub(crate) fn init(folder: &Path, message: &str) -> Result<()> {
     must(folder, &["init", "--quiet", "--initial-branch=main"])?;

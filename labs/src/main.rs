@@ -7,6 +7,7 @@ mod export;
 mod filling;
 mod git;
 mod lab;
+mod outside;
 mod predict;
 mod program;
 mod report;
@@ -178,6 +179,7 @@ fn obey(order: &Order, root: &Path) -> Result<bool> {
         Order::Check { lab } => {
             let (lab, tree) = (find(&labs, *lab)?, Tree::of(root));
             let outcome = judge(lab, &tree)?;
+            warn(&labs, lab, root)?;
             for (check, page) in timeline::draw(lab, &tree, &outcome)? {
                 println!("The run in which {check} failed: open {}", page.display());
             }
@@ -188,7 +190,11 @@ fn obey(order: &Order, root: &Path) -> Result<bool> {
             return predict::ask(find(&labs, *lab)?, &Tree::of(root), &mut std::io::stdin().lock());
         }
         Order::Reset { lab } => reset(find(&labs, *lab)?, root)?,
-        Order::Submit { lab, output } => submit(find(&labs, *lab)?, root, output.as_deref())?,
+        Order::Submit { lab, output } => {
+            let lab = find(&labs, *lab)?;
+            submit(lab, root, output.as_deref())?;
+            warn(&labs, lab, root)?;
+        }
         Order::Grade { lab, file, complete, json, classroom } => {
             let lab = find(&labs, *lab)?;
             let filling = match file {
@@ -279,6 +285,18 @@ fn submit(lab: &Lab, root: &Path, output: Option<&Path>) -> Result<()> {
     let path = output.unwrap_or(&default);
     write(path, &filling.to_file(&header(lab)))?;
     println!("Hand in {}: it has what you wrote in lab {}.", path.display(), lab.number);
+    let untouched = filling.same_as(&lab.starter()?);
+    if !untouched.is_empty() {
+        println!("These parts of it are as they were at the start: {}", untouched.join(", "));
+    }
+    Ok(())
+}
+
+/// Warns of what is not handed in: changes outside of the holes.
+fn warn(labs: &[Lab], lab: &Lab, root: &Path) -> Result<()> {
+    if let Some(warning) = outside::warning(labs, lab, root)? {
+        println!("\n{warning}");
+    }
     Ok(())
 }
 

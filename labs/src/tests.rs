@@ -105,6 +105,25 @@ fn submission_has_the_holes_and_is_refused_with_forbidden_words() {
 }
 
 #[test]
+fn changes_outside_of_the_holes_are_named() {
+    let checkout = Checkout::new();
+    checkout.obey(&Order::Start { lab: 1 }).unwrap();
+    let warning = || {
+        let labs = crate::lab::Lab::all(checkout.path()).unwrap();
+        crate::outside::warning(&labs, &labs[0], checkout.path()).unwrap()
+    };
+    fs::write(checkout.source(), SOURCE.replace('1', "7")).unwrap();
+    assert_eq!(warning(), None);
+    fs::write(checkout.source(), format!("use core::cmp::min;\n{SOURCE}")).unwrap();
+    assert!(warning().unwrap().contains("changes in\n  source.rs\n"));
+    // Also when they are committed.
+    checkout.git(&["-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--all", "-m", "Mine"]);
+    assert!(warning().unwrap().contains("source.rs"));
+    checkout.git(&["switch", "--quiet", "main"]);
+    assert_eq!(warning(), None);
+}
+
+#[test]
 fn exported_repository_has_the_starter_in_one_commit() {
     let checkout = Checkout::new();
     let place = tempfile::tempdir().unwrap();
