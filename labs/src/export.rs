@@ -47,13 +47,17 @@ pub(crate) fn export(labs: &[Lab], lab: &Lab, root: &Path, folder: &Path) -> Res
 /// Removes the solutions of `lab` and of the labs after it from the copy of the workspace at `copy`.
 pub(crate) fn remove_solutions(labs: &[Lab], lab: &Lab, copy: &Path) -> Result<()> {
     for other in labs {
+        let folder = copy.join("labs").join(other.folder.file_name().unwrap_or_default());
+        remove(&folder.join("wrong"))?;
         match other.number.cmp(&lab.number) {
             Ordering::Less => {}
             Ordering::Equal => other.starter()?.fill(copy, &other.holes)?,
-            Ordering::Greater => other.stand_in()?.fill(copy, &other.holes)?,
+            Ordering::Greater => {
+                other.stand_in()?.fill(copy, &other.holes)?;
+                // It is in the holes, so it is no secret, and by this file `status` knows it from what a student has written.
+                continue;
+            }
         }
-        let folder = copy.join("labs").join(other.folder.file_name().unwrap_or_default());
-        remove(&folder.join("wrong"))?;
         remove(&folder.join("stand_in.rs"))?;
     }
     remove(&copy.join(QUOTES))
