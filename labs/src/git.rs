@@ -31,6 +31,13 @@ pub(crate) fn has_begun(root: &Path, lab: u32) -> Result<bool> {
     Ok(git(root, &["rev-parse", "--verify", "--quiet", &name])?.status.success())
 }
 
+/// The name of the branch of a lab, if it exists and is not the current one.
+pub(crate) fn other_branch(root: &Path, lab: u32) -> Result<Option<String>> {
+    let current = printed(root, &["branch", "--show-current"])?.unwrap_or_default();
+    let branch = branch(lab);
+    Ok(if has_begun(root, lab)? && current.trim() != branch { Some(branch) } else { None })
+}
+
 /// Makes the branch of a lab from the current commit, and goes there. Refuses if the branch exists, or if there are changes
 /// that are not committed: they would come along to the new branch, and what is half written there would not compile.
 pub(crate) fn begin(root: &Path, lab: u32) -> Result<()> {

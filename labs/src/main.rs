@@ -292,8 +292,12 @@ fn submit(lab: &Lab, root: &Path, output: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Warns of what is not handed in: changes outside of the holes.
+/// Warns of what is not handed in, changes outside of the holes, and of the wrong branch.
 fn warn(labs: &[Lab], lab: &Lab, root: &Path) -> Result<()> {
+    let is_starter = Filling::of_tree(root, &lab.holes)? == lab.starter()?;
+    if let Some(branch) = git::other_branch(root, lab.number)?.filter(|_| is_starter) {
+        println!("\nThis is not the branch of lab {}: `git switch {branch}` goes to what you wrote there.", lab.number);
+    }
     if let Some(warning) = outside::warning(labs, lab, root)? {
         println!("\n{warning}");
     }

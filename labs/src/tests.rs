@@ -119,8 +119,10 @@ fn changes_outside_of_the_holes_are_named() {
     // Also when they are committed.
     checkout.git(&["-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--all", "-m", "Mine"]);
     assert!(warning().unwrap().contains("source.rs"));
+    assert_eq!(crate::git::other_branch(checkout.path(), 1).unwrap(), None);
     checkout.git(&["switch", "--quiet", "main"]);
     assert_eq!(warning(), None);
+    assert_eq!(crate::git::other_branch(checkout.path(), 1).unwrap().as_deref(), Some("lab-1"));
 }
 
 #[test]
