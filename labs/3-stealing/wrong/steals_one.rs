@@ -1,5 +1,5 @@
 //! A thief takes one G at a time, so it comes back for each.
-//! fails: few-steals
+//! fails: few-steals, specification
 
 // ANCHOR: share
     length.min(1)
