@@ -322,7 +322,7 @@ impl Fuzzer {
         self.streams.drain(..).for_each(|stream| state.release(stream, now));
         self.listeners.into_iter().for_each(|listener| state.unlisten(listener, now));
         self.sockets.into_iter().for_each(|socket| state.remove_datagrams(socket));
-        for _ in 0..200 {
+        for _ in 0..310 {
             self.bench.now += Duration::from_secs(1);
             self.bench.serve();
         }

@@ -34,8 +34,10 @@ pub(crate) const BACKLOG: usize = 128;
 const NO_NEIGHBOUR: Duration = Duration::from_secs(3);
 /// How long a peer may take to confirm a connection.
 pub(crate) const HALF_OPEN: Duration = Duration::from_secs(10);
-/// How long a peer may leave data without an answer, or the end of the data.
-pub(crate) const SILENCE: Duration = Duration::from_secs(120);
+/// How long a peer may leave data without an answer, or the end of the data. smoltcp doubles the time between attempts with
+/// each loss, up to a minute, and shortens it only when data is confirmed that was sent once (RFC 9293, 3.8.1). So after
+/// heavy losses, this must be the time of several attempts at one a minute.
+pub(crate) const SILENCE: Duration = Duration::from_secs(300);
 /// How long a peer may keep its half of a connection open that the program has dropped, or not answer a `connect`.
 pub(crate) const CLOSING: Duration = Duration::from_secs(30);
 

@@ -97,7 +97,7 @@ fn connection_survives_messages_and_ends_with_their_reason_if_the_peer_stays_sil
             assert_eq!(refusal(&mut bench, stream), None);
         }
         let error = if is_silent { NetError::ConnectionRefused } else { NetError::ConnectionReset };
-        for _ in 0..130 {
+        for _ in 0..310 {
             bench.now += Duration::from_secs(1);
             bench.serve();
         }

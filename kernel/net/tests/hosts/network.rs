@@ -118,6 +118,33 @@ fn acknowledgements_lost_in_both_directions_do_not_stop_a_connection() {
     });
 }
 
+/// Sends 20,000 bytes to the server, which answers with one.
+fn send(client: &'static Stack) -> Result<(), NetError> {
+    // A whole attempt to connect may be lost.
+    let near = std::iter::repeat_with(|| connect(client, 7)).find_map(Result::ok).unwrap();
+    near.write_all(&[7; 20_000])?;
+    read_all(&near, 1, Duration::from_secs(3_600))
+}
+
+/// Where a fifth of the frames is lost in each direction, segments are lost again and again, until the time to the next
+/// attempt is a minute. That is no reason to give the connection up.
+#[test]
+fn heavy_loss_makes_connections_slow_but_does_not_end_them() {
+    for seed in 0..4 {
+        with_pair(Conditions { loss: 0.2, delay: millis(5), ..Conditions::default() }, seed, |_, server, client| {
+            let listener = TcpListener::bind_on(server, (SERVER, 7)).unwrap();
+            let receive =
+                |far: TcpStream| read_all(&far, 20_000, Duration::from_secs(3_600)).and_then(|()| far.write_all(b"x"));
+            let serve =
+                move || listener.incoming().map_while(Result::ok).for_each(|far| go(move || receive(far)).detach());
+            go(serve).detach();
+            let all: Vec<_> = (0..25).map(|_| go(move || send(client))).collect();
+            let results: Vec<_> = all.into_iter().map(|g| g.join().unwrap()).collect();
+            assert_eq!(results, [Ok(()); 25]);
+        });
+    }
+}
+
 /// The program has dropped its stream, so nobody waits for the rest of the data to be sent.
 #[test]
 fn data_of_a_dropped_stream_arrives_after_a_partition() {
@@ -221,7 +248,7 @@ fn partition_for_longer_than_a_peer_may_be_silent_ends_the_connection() {
         stream.write_all(b"x").unwrap();
         let begin = now();
         assert_eq!(stream.read(&mut [0; 1]), Err(NetError::ConnectionReset));
-        assert_eq!((now() - begin).as_secs(), 120);
+        assert_eq!((now() - begin).as_secs(), 300);
         assert_eq!(stream.write(b"x"), Err(NetError::ConnectionReset));
         // The server has sent nothing, so it waits for ever for the peer that is gone.
         assert_eq!([server, client].map(|host| host.usage().connections), [1, 1]);
