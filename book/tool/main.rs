@@ -9,8 +9,10 @@ mod links;
 mod outputs;
 mod pages;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::OnceLock;
 
 use clap::{Parser, Subcommand};
 use labs::error;
@@ -72,8 +74,13 @@ fn main() -> ExitCode {
     }
 }
 
+/// The workspace in which cargo runs this command. The one in which it was compiled may be another, if both share a target
+/// directory.
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in a workspace")
+    static PACKAGE: OnceLock<OsString> = OnceLock::new();
+    let package = PACKAGE
+        .get_or_init(|| std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into()));
+    Path::new(package).parent().expect("the crate is in a workspace")
 }
 
 /// Performs a command in the workspace at `root`. Returns whether all that it checks is right.

@@ -16,15 +16,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::Error;
+use crate::checkout;
 use crate::console::say;
 use crate::paths::check_build_folder;
 use crate::program::target_directory;
 use crate::qemu::{Firmware, ovmf};
 
 use toolchain::Toolchain;
-
-/// The crate that writes images.
-const CRATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/image/Cargo.toml");
 
 /// Checks that everything is installed that this firmware needs. Compiles nothing.
 ///
@@ -82,8 +80,10 @@ impl Writer {
         check_build_folder(&directory)?;
         let cannot = |error| Error::Build(format!("cannot write to `{}`: {error}", directory.display()));
         let mut command = toolchain.cargo(&directory.join("toolchain")).map_err(cannot)?;
-        command.args(["build", "--release", "--locked", "--manifest-path", CRATE, "--target-dir"]).arg(&directory);
-        command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/image"));
+        // The crate that writes images.
+        let writer = checkout::root().join("boot/image");
+        command.args(["build", "--release", "--locked", "--manifest-path"]).arg(writer.join("Cargo.toml"));
+        command.arg("--target-dir").arg(&directory).current_dir(writer);
         if executable.is_file() {
             command.arg("--quiet");
         } else {

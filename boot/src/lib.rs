@@ -28,6 +28,7 @@ mod advice;
 pub mod annotator;
 pub mod build;
 mod cargo_output;
+pub mod checkout;
 pub mod compare;
 pub mod console;
 pub mod convert;

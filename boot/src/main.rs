@@ -22,7 +22,7 @@ use boot::session::Session;
 use boot::shared_memory::SharedMemory;
 use boot::signals::{DeferredEnd, share_signals};
 use boot::top::{self, View};
-use boot::{Error, build, compare, image, input_memory, memory, memory_disk, new, repeat};
+use boot::{Error, build, checkout, compare, image, input_memory, memory, memory_disk, new, repeat};
 use boot_protocol::observed_memory::Purpose;
 use clap::Parser as _;
 
@@ -186,9 +186,9 @@ fn say_how_to_repeat(order: &Order, shown: &Result<u8, Error>, took_input: bool)
 /// is one.
 fn gdb_command(elf: &Path, port: u16, until: Option<u64>) -> String {
     let target = format!("target remote 127.0.0.1:{port}");
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/gmp.py");
+    let script = checkout::root().join("scripts/gmp.py");
     let breakpoint = until.map(|address| format!("hbreak *{address:#x}"));
-    let words = ["gdb".as_ref(), elf.as_os_str(), "-ex".as_ref(), target.as_ref(), "-x".as_ref(), script.as_ref()];
+    let words = ["gdb".as_ref(), elf.as_os_str(), "-ex".as_ref(), target.as_ref(), "-x".as_ref(), script.as_os_str()];
     let run_until = breakpoint.iter().flat_map(|order| ["-ex", order, "-ex", "continue"]).map(OsStr::new);
     shell_quoted(words.into_iter().chain(run_until))
 }

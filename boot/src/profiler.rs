@@ -11,6 +11,7 @@ use gmp_sched::trace::memory::image;
 
 use crate::Error;
 use crate::build;
+use crate::checkout;
 
 /// The name of the command.
 const NAME: &str = "boot-profile";
@@ -34,10 +35,9 @@ impl Profiler {
     ///
     /// [`Error::Build`] if the command does not build.
     pub(crate) fn build() -> Result<Self, Error> {
-        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
         let mut command = Command::new(build::cargo());
         command.args(["build", "--package=profile", "--bin", NAME]).arg(build::message_format());
-        command.arg("--manifest-path").arg(workspace.join("Cargo.toml"));
+        command.arg("--manifest-path").arg(checkout::root().join("Cargo.toml"));
         if let Some(target) = env::current_exe().ok().as_deref().and_then(|boot| boot.parent()?.parent()) {
             command.arg("--target-dir").arg(target);
         }

@@ -13,13 +13,16 @@ use object::read::elf::FileHeader as _;
 
 use crate::Error;
 use crate::build::cargo;
+use crate::checkout;
 use crate::paths::check_unicode;
 
 /// The program that is booted if the command line does not name a program.
 pub const DEFAULT: &str = "tour";
 
-/// The crate in the folder `programs`, whose programs can be booted by name.
-const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../programs");
+/// The manifest of the crate in the folder `programs`, whose programs can be booted by name.
+fn programs() -> PathBuf {
+    checkout::root().join("programs/Cargo.toml")
+}
 
 /// A program to boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +125,7 @@ pub fn is_program(name: &OsStr) -> Result<bool, Error> {
 ///
 /// [`Error::Usage`] if `programs` cannot be read.
 pub fn listing() -> Result<String, Error> {
-    let package = package(&Path::new(PROGRAMS).join("Cargo.toml"))?.1;
+    let package = package(&programs())?.1;
     let mut programs: Vec<(&str, String)> =
         binaries(&package).map(|target| (target.name.as_str(), first_line(target.src_path.as_std_path()))).collect();
     programs.sort();
@@ -137,11 +140,11 @@ pub fn listing() -> Result<String, Error> {
 ///
 /// [`Error::Usage`] if `programs` cannot be read.
 pub(crate) fn target_directory() -> Result<PathBuf, Error> {
-    Ok(Workspace::from(&package(&Path::new(PROGRAMS).join("Cargo.toml"))?.0).target_directory)
+    Ok(Workspace::from(&package(&programs())?.0).target_directory)
 }
 
 fn in_programs(name: &OsStr) -> Result<Option<Program>, Error> {
-    let manifest = Path::new(PROGRAMS).join("Cargo.toml");
+    let manifest = programs();
     let (metadata, package) = package(&manifest)?;
     let target = binaries(&package).find(|target| OsStr::new(&target.name) == name);
     Ok(target.map(|target| binary_of(&manifest, &target.name, &metadata, &metadata)))
@@ -166,7 +169,7 @@ fn in_crate(manifest: &Path, binary: Option<&str>) -> Result<Program, Error> {
             )));
         }
     };
-    let (kernel, _) = self::package(&Path::new(PROGRAMS).join("Cargo.toml"))?;
+    let (kernel, _) = self::package(&programs())?;
     Ok(binary_of(manifest, wanted, &metadata, &kernel))
 }
 

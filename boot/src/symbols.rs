@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use symbols::Frame;
 
+use crate::checkout;
+
 /// The functions and lines of an ELF file.
 pub(crate) struct Symbols {
     pub(crate) program: PathBuf,
@@ -18,8 +20,7 @@ pub(crate) struct Symbols {
 
 impl Symbols {
     pub(crate) fn new(program: &Path) -> Self {
-        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("")).to_owned();
-        let directories = [workspace, env::current_dir().unwrap_or_default()];
+        let directories = [checkout::root().to_owned(), env::current_dir().unwrap_or_default()];
         Self { program: program.to_owned(), symbols: None, directories }
     }
 

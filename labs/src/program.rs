@@ -47,7 +47,8 @@ impl Run {
         }
         let mut command = Command::new(boot);
         command.args(["--smp", "4", "--timeout", LIMIT, "--bin", "first", FIRST]).args(&self.arguments);
-        command.current_dir(tree.root()).stdin(Stdio::null());
+        // `boot` builds what is in this tree, which need not be the one in which cargo runs this command.
+        command.env("CARGO_MANIFEST_DIR", tree.root().join("boot")).current_dir(tree.root()).stdin(Stdio::null());
         let output = command.output().map_err(|error| Error::file("run", boot, &error))?;
         match output.status.code() {
             Some(TIME_OVER) => Ok(Verdict::Hangs { test }),

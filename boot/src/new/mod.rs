@@ -5,11 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
+use crate::checkout;
 use crate::paths::check_unicode;
 use crate::qemu::shell_quoted;
-
-/// The root of the workspace that contains the kernel.
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The source of the program with which a new crate begins.
 const PROGRAM: &str = include_str!("program.rs");
@@ -44,7 +42,7 @@ pub fn create(path: &Path) -> Result<String, Error> {
     };
     fs::create_dir(path).map_err(cannot)?;
     let folder = path.canonicalize().map_err(cannot)?;
-    let root = Path::new(ROOT).canonicalize().map_err(cannot)?;
+    let root = checkout::root().canonicalize().map_err(cannot)?;
     let kernel = kernel_from(&folder, &root);
     if let Err(error) = check_unicode(&folder).and_then(|_| check_unicode(&kernel)) {
         // An error is ignored, because an empty folder does no harm.

@@ -9,14 +9,13 @@ use std::process::{Command, Stdio};
 
 use super::cache::{Cache, files, tool};
 use crate::Error;
+use crate::checkout;
 use crate::console::say;
 use crate::host_program;
 use crate::program::target_directory;
 
 /// The version of Go. Results of different versions differ.
 const VERSION: &str = "1.27.3";
-
-const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/go");
 
 /// Builds the benchmark, and returns the path of the program.
 pub(super) fn build(cache: &Cache) -> Result<PathBuf, Error> {
@@ -26,7 +25,8 @@ pub(super) fn build(cache: &Cache) -> Result<PathBuf, Error> {
     let failed = |why: String| Error::Build(format!("cannot build Go's benchmark: {why}"));
     fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
     let mut command = Command::new(toolchain.join("bin/go"));
-    command.args(["build", "-trimpath", "-o"]).arg(&program).arg(".").current_dir(SOURCE).stderr(Stdio::inherit());
+    command.args(["build", "-trimpath", "-o"]).arg(&program).arg(".");
+    command.current_dir(checkout::root().join("boot/peers/go")).stderr(Stdio::inherit());
     // These variables keep Go from using the network and the user's settings. Go needs no network, because the program
     // uses only the standard library.
     for (name, value) in

@@ -9,39 +9,35 @@ use cargo_metadata::Message;
 use super::{Order, last_lines, timed_out};
 use crate::Error;
 use crate::build::cargo;
+use crate::checkout;
 use crate::compare::setting::Peer;
 use crate::host_program;
 use crate::program::target_directory;
 
-/// The workspace with our benchmark.
-const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
-
-/// The crate with the benchmarks of other Rust libraries.
-const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/Cargo.toml");
-
 /// Builds our benchmark on threads.
 pub(super) fn build_ours() -> Result<PathBuf, Error> {
-    let words = ["bench", "--no-run", "--manifest-path", WORKSPACE, "--package", "gmp-sched", "--bench", "workloads"];
+    let words = ["bench", "--no-run", "--package", "gmp-sched", "--bench", "workloads"];
     let failed = |why: &str| Error::Build(format!("our benchmark does not build: {why}"));
-    cargo_build(&words, None, "workloads").map_err(|why| failed(&why))
+    cargo_build("Cargo.toml", &words, None, "workloads").map_err(|why| failed(&why))
 }
 
 /// Builds the benchmarks of the other Rust libraries.
 pub(super) fn build_peers() -> Result<PathBuf, Error> {
     let target = target_directory()?.join("peers");
-    let words = ["build", "--release", "--locked", "--manifest-path", PEERS];
+    let words = ["build", "--release", "--locked"];
     let advice = format!(
         "Once, cargo needs the network for their crates. `--without {}` leaves these peers out",
         Peer::names_on_threads()
     );
-    cargo_build(&words, Some(&target), "peers")
+    cargo_build("boot/peers/Cargo.toml", &words, Some(&target), "peers")
         .map_err(|why| Error::Build(format!("boot/peers does not build: {why}. {advice}")))
 }
 
-/// Runs cargo, and returns the path of the executable of the target `name`.
-fn cargo_build(words: &[&str], target: Option<&Path>, name: &str) -> Result<PathBuf, String> {
+/// Runs cargo for a manifest of this checkout, and returns the path of the executable of the target `name`.
+fn cargo_build(manifest: &str, words: &[&str], target: Option<&Path>, name: &str) -> Result<PathBuf, String> {
     let mut command = Command::new(cargo());
-    command.args(words).arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
+    command.args(words).arg("--manifest-path").arg(checkout::root().join(manifest));
+    command.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
     if let Some(target) = target {
         command.arg("--target-dir").arg(target);
     }
