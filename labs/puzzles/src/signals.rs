@@ -3,6 +3,8 @@
 //!
 //! The states of the signal are those of `library/device_signals.rs`. The G waits again and again. A wait has a
 //! *generation*, a number: the commit of a wait whose limit was short may still be under way when the G waits again.
+//!
+//! After the last step of a schedule, all do what they have begun, and the G goes on until it waits.
 
 use alloc::collections::VecDeque;
 

@@ -3,6 +3,8 @@
 
 use core::fmt::Debug;
 
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// A sequence of steps for one of the models.
@@ -27,6 +29,12 @@ pub trait Trial: Debug {
     fn finds(&self, flaw: Self::Flaw) -> bool {
         self.run(None) != self.run(Some(flaw))
     }
+}
+
+/// What each of `trials` finds, a line for each.
+pub fn found<T: Trial>(trials: &[T]) -> String {
+    let found = |trial: &T| T::FLAWS.iter().copied().filter(|flaw| trial.finds(*flaw)).collect::<Vec<_>>();
+    trials.iter().map(|trial| format!("{trial:?} finds {:?}\n", found(trial))).collect()
 }
 
 /// Those of `flaws` that none of `trials` finds.

@@ -5,6 +5,8 @@
 //! A store stays in the buffer of its CPU at first, where others do not see it. It becomes visible when the M executes
 //! a fence or a locked instruction, or takes a lock. An M that has done its last act, and still has a store in its
 //! buffer, has one act more: the store becomes visible.
+//!
+//! After the last step of a schedule, M1 does the rest of its acts, then M2, then M3.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,6 +1,6 @@
 //! The tests of the tests: the trials that a student has written are run on models with a flaw.
 
-use lab_puzzles::trial::{Trial, missed};
+use lab_puzzles::trial::{Trial, found, missed};
 use lab_puzzles::trials::{calls, channels, picks, rings, signals, switches, ticks, wakes};
 
 /// Checks that `trials` are few and small, and that they find `flaws`, which are those of `what`.
@@ -11,7 +11,7 @@ fn compare<T: Trial>(what: &str, trials: &[T], flaws: &[T::Flaw]) {
         assert!(trial.is_small(), "{} are allowed: {trial:?}", T::LIMIT);
     }
     let missed = missed(trials, flaws);
-    assert!(missed.is_empty(), "these flaws of {what} are not found: {missed:?}");
+    assert!(missed.is_empty(), "these flaws of {what} are not found: {missed:?}\n{}", found(trials));
 }
 
 mod of_switches {
