@@ -132,10 +132,12 @@ impl<T: Transport, D: Doorbell> Device<T, D> {
     /// [`flush`](Self::flush).
     pub fn receive(&mut self, frame: &mut [u8]) -> Option<Received> {
         let received = if self.can_send() { self.receive.receive(frame) } else { None };
-        if received.is_some() {
-            self.vain_resets = 0;
-        } else if self.receive.is_broken() {
-            self.reset();
+        match received {
+            // The device may have broken the protocol in the middle of a frame.
+            Some(Received { bytes: 0, .. }) => {}
+            Some(_) => self.vain_resets = 0,
+            None if self.receive.is_broken() => self.reset(),
+            None => {}
         }
         received
     }

@@ -289,6 +289,19 @@ fn device_that_breaks_before_it_passes_a_frame_is_given_up_after_eight_resets() 
 }
 
 #[test]
+fn device_that_always_breaks_in_the_middle_of_a_frame_is_given_up() {
+    let settings = Settings { features: FEATURES | MERGED, ..settings(256) };
+    let mut rig = Rig::open(settings).expect("the device can be used");
+    for resets in 1..=9 {
+        assert!(rig.arrives_merged(b"one of two buffers", NEEDS_CSUM, Some(2)));
+        rig.device().complete(RECEIVE, 300, 1);
+        assert_eq!((rig.received(), rig.received()), (Some(Vec::new()), None));
+        assert_eq!((rig.driver.resets(), rig.driver.is_gone()), (resets, resets == 9));
+    }
+    rig.passes_nothing();
+}
+
+#[test]
 fn device_that_is_another_one_after_the_reset_is_given_up() {
     let changes: [fn(&mut Settings); 5] = [
         |settings| settings.ignores_reset = true,
