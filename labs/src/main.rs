@@ -292,11 +292,15 @@ fn submit(lab: &Lab, root: &Path, output: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Warns of what is not handed in, changes outside of the holes, and of the wrong branch.
+/// Warns of what is not handed in, changes outside of the holes, and of holes in which nothing has been written.
 fn warn(labs: &[Lab], lab: &Lab, root: &Path) -> Result<()> {
-    let is_starter = Filling::of_tree(root, &lab.holes)? == lab.starter()?;
-    if let Some(branch) = git::other_branch(root, lab.number)?.filter(|_| is_starter) {
-        println!("\nThis is not the branch of lab {}: `git switch {branch}` goes to what you wrote there.", lab.number);
+    let (number, filling) = (lab.number, Filling::of_tree(root, &lab.holes)?);
+    if filling == lab.starter()? || filling == lab.stand_in()? {
+        if let Some(branch) = git::other_branch(root, number)? {
+            println!("\nThis is not the branch of lab {number}: `git switch {branch}` goes to what you wrote there.");
+        } else if !git::has_begun(root, number)? {
+            println!("\nNothing of this is yours: lab {number} begins with `cargo lab start {number}`.");
+        }
     }
     if let Some(warning) = outside::warning(labs, lab, root)? {
         println!("\n{warning}");
