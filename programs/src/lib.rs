@@ -9,6 +9,7 @@
 extern crate alloc;
 
 pub mod http;
+pub mod httpd;
 pub mod progress;
 
 use core::error::Error;

@@ -2,6 +2,9 @@
 // them prints the same kind of line: bench NAME procs=N VALUE UNIT.
 //
 //	peer [scale=F] [procs=N,...] [FILTER]...
+//	peer serve ADDRESS
+//
+// The second form is the server that `compare net` compares with the program httpd.
 //
 // All numbers of repetitions are multiplied by scale: 1 for the host, 0.2 for a machine that is emulated.
 package main
@@ -9,6 +12,8 @@ package main
 import (
 	"flag"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"runtime"
 	"strconv"
@@ -43,6 +48,10 @@ var workloads = []workload{
 	{"pingpong_one", pingPongPlaces},
 	{"thread_spawn", threadSpawn},
 	{"bytes_per_parked_g", parked},
+	{"net_connect", netConnect},
+	{"net_echo", netEcho},
+	{"net_poll_wake", netPollWake},
+	{"net_request", netRequest},
 }
 
 var scale = 1.0
@@ -78,6 +87,12 @@ func fail(format string, values ...any) {
 
 func main() {
 	flag.Parse()
+	if flag.Arg(0) == "serve" {
+		listener := must(net.Listen("tcp4", flag.Arg(1)))
+		fmt.Println(identity())
+		fmt.Println("peer: port " + flag.Arg(1))
+		fail("serve: %v", http.Serve(listener, handler()))
+	}
 	procs := []int{runtime.NumCPU()}
 	var filters []string
 	for _, word := range flag.Args() {
@@ -99,12 +114,7 @@ func main() {
 			filters = append(filters, word)
 		}
 	}
-	release, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	plural := "s"
-	if runtime.NumCPU() == 1 {
-		plural = ""
-	}
-	fmt.Printf("%s on Linux %s, on %d CPU%s\n", runtime.Version(), strings.TrimSpace(string(release)), runtime.NumCPU(), plural)
+	fmt.Println(identity())
 	for _, n := range procs {
 		for _, w := range workloads {
 			if isSelected(w.name, filters) {
@@ -113,6 +123,17 @@ func main() {
 		}
 	}
 	fmt.Println("bench done")
+}
+
+// identity says what this program is, and where it runs.
+func identity() string {
+	release, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	plural := "s"
+	if runtime.NumCPU() == 1 {
+		plural = ""
+	}
+	place := strings.TrimSpace(string(release))
+	return fmt.Sprintf("%s on Linux %s, on %d CPU%s", runtime.Version(), place, runtime.NumCPU(), plural)
 }
 
 func isSelected(name string, filters []string) bool {

@@ -4,6 +4,9 @@
 //! connection, until all requests together are as many as wanted. So the server has as many requests at the same time as
 //! there are connections. Before the time is taken, each connection is made and has an answer, one after the other, because
 //! a server may have room for few that it has not accepted (QEMU's user network for one).
+//!
+//! With `--body BYTES` each request is a `POST` of this many zeros. With `--close` each request has a connection of its own,
+//! and its time includes that of the connection.
 
 #![no_std]
 #![cfg_attr(not(test), no_main)]
@@ -19,8 +22,10 @@ kernel::main!(main);
 /// The largest numbers of connections and of requests.
 const CONNECTIONS: usize = 10_000;
 const REQUESTS: usize = 10_000_000;
+/// The largest body of a request.
+const BODY: usize = 1 << 30;
 
-const USAGE: &str = "usage: load http://HOST[:PORT][/PATH] [--connections N] [--requests N]";
+const USAGE: &str = "usage: load http://HOST[:PORT][/PATH] [--connections N] [--requests N] [--body BYTES] [--close]";
 
 /// What to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -64,18 +69,29 @@ fn main(args: &[&str]) -> i32 {
 fn parse(args: &[&str]) -> Result<Order, String> {
     let (url, options) = args.split_first().ok_or(USAGE)?;
     let (host, path) = parse_url(url).map_err(|mistake| format!("{url}: {mistake}"))?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
-    let mut order = Order { host, request, connections: 8, requests: 1000 };
-    for option in options.chunks(2) {
-        let (number, most) = match option {
-            ["--connections", _] => (&mut order.connections, CONNECTIONS),
-            ["--requests", _] => (&mut order.requests, REQUESTS),
-            _ => return Err(USAGE.into()),
+    let (mut connections, mut requests, mut body, mut closes) = (8, 1000, None, false);
+    let mut options = options.iter();
+    while let Some(&option) = options.next() {
+        let mut number = |most| {
+            let parsed = options.next().ok_or(USAGE)?.parse().ok().filter(|wanted| (1..=most).contains(wanted));
+            parsed.ok_or_else(|| format!("{option}: expected a number from 1 to {most}"))
         };
-        let parsed = option[1].parse().ok().filter(|wanted| (1..=most).contains(wanted));
-        *number = parsed.ok_or_else(|| format!("{}: expected a number from 1 to {most}", option[0]))?;
+        match option {
+            "--connections" => connections = number(CONNECTIONS)?,
+            "--requests" => requests = number(REQUESTS)?,
+            "--body" => body = Some(number(BODY)?),
+            "--close" => closes = true,
+            _ => return Err(USAGE.into()),
+        }
     }
-    Ok(order)
+    let method = if body.is_some() { "POST" } else { "GET" };
+    let mut request = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n");
+    if let Some(bytes) = body {
+        request += &format!("Content-Length: {bytes}\r\n");
+    }
+    request += if closes { "Connection: close\r\n\r\n" } else { "\r\n" };
+    request += &"\0".repeat(body.unwrap_or(0));
+    Ok(Order { host, request, connections, requests })
 }
 
 /// Connects, and exchanges one request. Returns the connection if the server keeps it.
@@ -157,12 +173,16 @@ mod tests {
         let order = parse(&["http://a/b", "--requests", "5"]).expect("right use");
         assert_eq!((&*order.host, order.connections, order.requests), ("a:80", 8, 5));
         assert_eq!(order.request, "GET /b HTTP/1.1\r\nHost: a:80\r\n\r\n");
+        let order = parse(&["http://a", "--close", "--body", "2"]).expect("right use");
+        let head = "POST / HTTP/1.1\r\nHost: a:80\r\nContent-Length: 2\r\nConnection: close\r\n\r\n";
+        assert_eq!(order.request, format!("{head}\0\0"));
         for (args, mistake) in [
             (&[][..], USAGE),
             (&["http://a", "--connections"], USAGE),
             (&["http://a", "--connection", "1"], USAGE),
             (&["http://a", "--connections", "0"], "--connections: expected a number from 1 to 10000"),
             (&["http://a", "--requests", "many"], "--requests: expected a number from 1 to 10000000"),
+            (&["http://a", "--close", "--body", "0"], "--body: expected a number from 1 to 1073741824"),
             (&["https://a"], "https://a: there is no TLS, so only http is possible"),
         ] {
             assert_eq!(parse(args), Err(mistake.to_owned()));

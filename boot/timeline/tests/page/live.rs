@@ -11,7 +11,7 @@ use libtest_mimic::Failed;
 
 use crate::browser::Browser;
 
-const PAGE: &str = include_str!("../../../../programs/src/bin/httpd/sched.html");
+const PAGE: &str = include_str!("../../../../programs/src/httpd/sched.html");
 /// How many events there are. The next ones come when the page is opened again.
 const EVENTS: u64 = 20;
 

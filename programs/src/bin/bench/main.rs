@@ -112,6 +112,7 @@ const OWN: &[Workload] = &[
     ("net_connect", net::connections),
     ("net_echo", net::echoes),
     ("net_poll_wake", net::wakes),
+    ("net_request", net::requests),
 ];
 
 /// Measures a system call that does nothing: entering it and returning from it.

@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering;
 use kernel::clock::now;
 use kernel::net::{NetError, TcpListener, TcpStream};
 use kernel::prelude::*;
+use programs::httpd;
 
 use crate::platform::memory_in_use;
 use crate::shared::report::{measure, report};
@@ -123,4 +124,43 @@ pub(crate) fn wakes() {
         }
         reading.join().expect("no panic")
     });
+}
+
+/// Measures a request to the server of the program `httpd`, over a connection that is kept, and over a connection of its
+/// own. The client is as simple as that of the Go program: a write, and reads until the answer is complete.
+pub(crate) fn requests() {
+    const REQUESTS: u64 = 1_000;
+    let listener = listen();
+    let address = listener.local_addr();
+    let server = go(move || {
+        for _ in 0..=REQUESTS {
+            let (stream, _) = listener.accept().expect("the client connects");
+            go(move || httpd::converse(&stream)).detach();
+        }
+    });
+    let dial = || TcpStream::connect(address).expect("the server accepts");
+    let stream = dial();
+    ask(&stream, "");
+    measure("net_request", REQUESTS, || (0..REQUESTS).for_each(|_| ask(&stream, "")));
+    drop(stream);
+    measure("net_request_connect", REQUESTS, || {
+        for _ in 0..REQUESTS {
+            let stream = dial();
+            ask(&stream, "Connection: close\r\n");
+            assert_eq!(stream.read(&mut [0]), Ok(0), "the server ends the connection");
+        }
+    });
+    server.join().expect("no panic");
+}
+
+/// Sends a request, and reads the answer until its body is complete.
+fn ask(stream: &TcpStream, fields: &str) {
+    let request = format!("GET / HTTP/1.1\r\nHost: loopback\r\n{fields}\r\n");
+    stream.write_all(request.as_bytes()).expect("the server reads");
+    let (mut answer, mut filled) = ([0; 1024], 0);
+    while !answer[..filled].ends_with(httpd::INDEX.as_bytes()) {
+        let count = stream.read(&mut answer[filled..]).expect("the server answers");
+        assert_ne!(count, 0, "the answer ends too early");
+        filled += count;
+    }
 }

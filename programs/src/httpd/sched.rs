@@ -13,7 +13,7 @@ use kernel::net::{self, NetError, TcpStream};
 use kernel::platform::{self, Kernel, Limit};
 use kernel::prelude::*;
 
-use crate::{PATIENCE, REQUESTS};
+use super::{PATIENCE, REQUESTS};
 
 /// The page. It needs no other files.
 pub(crate) const PAGE: &str = include_str!("sched.html");

@@ -1,11 +1,10 @@
-//! What is served from the first disk: all its bytes, or a file of its file system.
+//! What is served in parts: the bytes of the first disk, a file of its file system, or zeros.
 
+use super::request::Code;
+use crate::{MountError, mount};
 use ext4_view::{Ext4Error, File};
 use kernel::disk::{Disk, disks};
 use kernel::prelude::*;
-use programs::{MountError, mount};
-
-use crate::request::Code;
 
 /// The content types of files, by the ends of their names.
 const KINDS: [(&str, &str); 7] = [
@@ -22,6 +21,8 @@ const KINDS: [(&str, &str); 7] = [
 pub(crate) enum Resource {
     Disk(&'static Disk),
     File(Box<File>),
+    /// This many zeros.
+    Zeros(u64),
 }
 
 impl Resource {
@@ -31,6 +32,9 @@ impl Resource {
     ///
     /// [`Code::NotFound`] if there is nothing, and [`Code::Internal`] if the disk or its file system has an error.
     pub(crate) fn find(path: &str) -> Result<Self, Code> {
+        if let Some(count) = path.strip_prefix("/zeros/") {
+            return count.parse().map(Self::Zeros).map_err(|_| Code::NotFound);
+        }
         let disk = disks().first().ok_or(Code::NotFound)?;
         if path == "/disk" {
             return Ok(Self::Disk(disk));
@@ -51,6 +55,7 @@ impl Resource {
         match self {
             Self::Disk(disk) => disk.len_bytes(),
             Self::File(file) => file.metadata().len(),
+            Self::Zeros(count) => *count,
         }
     }
 
@@ -65,6 +70,10 @@ impl Resource {
                     filled += file.read_bytes(&mut buffer[filled..]).ok().filter(|&count| count != 0)?;
                 }
                 filled
+            }
+            Self::Zeros(_) => {
+                buffer.fill(0);
+                buffer.len()
             }
         };
         Some(())

@@ -1,4 +1,4 @@
-//! A small HTTP/1.1 server: `cargo run -- --port 8080:80 httpd`, and then open <http://127.0.0.1:8080/>.
+//! The web server of the program `httpd` (HTTP/1.1).
 //!
 //! Each connection has a G. It keeps the connection for further requests, which may come before the answers to earlier
 //! ones (pipelining). A client that takes too long for a request is disconnected. The crate `httparse` parses the requests.
@@ -9,11 +9,8 @@
 //! | `/disk` | the content of the first disk (`--disk FILE`), or a range of it |
 //! | `/files/PATH` | a file of the file system (ext2, ext3 or ext4) on that disk |
 //! | `/sha256` | the hash of the body of a `POST` |
-//!
-//! `--port N` is the port of the machine (80). With `--connections N` the program ends after N connections.
-
-#![no_std]
-#![cfg_attr(not(test), no_main)]
+//! | `/zeros/N` | N bytes, for benchmarks |
+//! | `/discard` | drops the body of a `POST`, for benchmarks |
 
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +18,6 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use kernel::net::{NetError, Shutdown, TcpStream};
 use kernel::platform::Limit;
 use kernel::prelude::*;
-use programs::ServerOptions;
 use sha2::{Digest as _, Sha256};
 
 mod body;
@@ -33,8 +29,6 @@ use body::{Arrived, BODY_BYTES, Mistake};
 use files::{Resource, kind};
 use request::{Body, Code, Method, Request};
 
-kernel::main!(main);
-
 /// How many requests were answered.
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
@@ -43,18 +37,22 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The bytes of a resource that are read at once.
 const PART_BYTES: usize = 64 * 1024;
 
-const INDEX: &str = "<!doctype html><title>httpd</title><h1>It works</h1>\n\
-                     <p>Each connection has a G. See <a href=/sched>the scheduler</a>.\n";
+/// The page `/`.
+pub const INDEX: &str = "<!doctype html><title>httpd</title><h1>It works</h1>\n\
+                         <p>Each connection has a G. See <a href=/sched>the scheduler</a>.\n";
 
-fn main(args: &[&str]) -> i32 {
-    let Some(options) = ServerOptions::parse("httpd", args, 80) else { return 1 };
-    programs::serve("httpd", options, converse, || {
-        println!("httpd: {} requests", REQUESTS.load(Ordering::Relaxed));
-    })
+/// Returns how many requests were answered, on all connections.
+#[must_use]
+pub fn requests() -> u64 {
+    REQUESTS.load(Ordering::Relaxed)
 }
 
-/// Answers the requests of a client, until it closes the connection or makes a mistake.
-fn converse(stream: &TcpStream) -> Result<(), NetError> {
+/// Answers the requests of a client, until it closes the connection or makes a mistake. Blocks the calling G.
+///
+/// # Errors
+///
+/// If the connection fails.
+pub fn converse(stream: &TcpStream) -> Result<(), NetError> {
     let mut arrived = Arrived::new(stream);
     let mut client = Client { stream, keeps: true, has_body: true };
     loop {
@@ -113,8 +111,13 @@ struct Client<'a> {
 impl Client<'_> {
     fn respond(&mut self, request: &Request, arrived: &mut Arrived<'_>) -> Result<(), Mistake> {
         let is_read = matches!(request.method, Method::Get | Method::Head);
-        if (&*request.path, request.method) == ("/sha256", Method::Post) {
-            return self.hash(request, arrived);
+        match (&*request.path, request.method) {
+            ("/sha256", Method::Post) => return self.hash(request, arrived),
+            ("/discard", Method::Post) => {
+                self.receive(request, arrived, |_| {})?;
+                return self.answer(Code::Ok, "", "text/plain", "dropped\n").map_err(Mistake::Network);
+            }
+            _ => {}
         }
         // The bodies of other requests are not read, so their connections end.
         self.keeps &= request.body == Body::Bytes(0);
@@ -130,7 +133,7 @@ impl Client<'_> {
                 sched::work();
                 self.answer(Code::Ok, "", "text/plain", "Gs compute and sleep for five seconds\n")
             }
-            ("/sched/work" | "/sha256", _) => self.fail(Code::MethodNotAllowed, "Allow: POST\r\n"),
+            ("/sched/work" | "/sha256" | "/discard", _) => self.fail(Code::MethodNotAllowed, "Allow: POST\r\n"),
             ("/" | "/sched" | "/sched/events", _) => self.fail(Code::MethodNotAllowed, "Allow: GET, HEAD\r\n"),
             (path, _) => match Resource::find(path) {
                 Ok(resource) if is_read => self.send(request, resource),
@@ -165,16 +168,21 @@ impl Client<'_> {
         self.stream.write_all_until(data, Limit::after(PATIENCE))
     }
 
-    /// Answers with the hash of the body of a request.
-    fn hash(&self, request: &Request, arrived: &mut Arrived<'_>) -> Result<(), Mistake> {
+    /// Reads the body of a request, and passes its pieces to `take`.
+    fn receive(&self, request: &Request, arrived: &mut Arrived<'_>, take: impl FnMut(&[u8])) -> Result<(), Mistake> {
         if matches!(request.body, Body::Bytes(bytes) if bytes > BODY_BYTES) {
             return Err(Code::ContentTooLarge.into());
         }
         if request.expects && arrived.bytes().is_empty() {
             self.write(b"HTTP/1.1 100 Continue\r\n\r\n").map_err(Mistake::Network)?;
         }
+        arrived.body(request.body, take)
+    }
+
+    /// Answers with the hash of the body of a request.
+    fn hash(&self, request: &Request, arrived: &mut Arrived<'_>) -> Result<(), Mistake> {
         let mut hash = Sha256::new();
-        arrived.body(request.body, |piece| hash.update(piece))?;
+        self.receive(request, arrived, |piece| hash.update(piece))?;
         let mut text = String::new();
         for byte in hash.finalize() {
             // Writing to a string cannot fail.

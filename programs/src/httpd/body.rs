@@ -6,8 +6,8 @@ use kernel::net::{NetError, TcpStream};
 use kernel::platform::Limit;
 use kernel::prelude::*;
 
-use crate::PATIENCE;
-use crate::request::{Body, Code, HEAD_BYTES};
+use super::PATIENCE;
+use super::request::{Body, Code, HEAD_BYTES};
 
 /// The largest body of a request.
 pub(crate) const BODY_BYTES: u64 = 1 << 30;
