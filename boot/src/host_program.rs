@@ -5,7 +5,7 @@ use core::mem::ManuallyDrop;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Instant;
@@ -69,6 +69,25 @@ pub(crate) fn run(mut command: Command, limit: Option<Duration>) -> io::Result<E
     });
     let status = if is_late { None } else { wait(&mut program, deadline)? };
     Ok(Ended { status, output: output.unwrap_or_default(), errors: errors.unwrap_or_default() })
+}
+
+/// A program that runs until this value is dropped.
+#[derive(Debug)]
+pub(crate) struct Started {
+    _program: ListedChild<()>,
+}
+
+/// Starts a command without input. Returns the program and the pipe of its standard output.
+///
+/// # Errors
+///
+/// If the command cannot be started.
+pub(crate) fn start(mut command: Command) -> io::Result<(Started, ChildStdout)> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    end_with_this_process(&mut command);
+    let mut child = spawn(command)?;
+    let output = child.stdout.take().expect("asked for a pipe");
+    Ok((Started { _program: ListedChild::new(child, &RUNNING, ()) }, output))
 }
 
 /// Waits for a program that has closed its pipes, and returns its status. Returns `None` if the program does not end

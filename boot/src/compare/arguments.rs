@@ -8,6 +8,7 @@ use std::thread;
 
 use clap::{Parser, ValueEnum};
 
+use super::net::{FILTER, LOOPBACK};
 use super::setting::{Peer, Setting};
 
 /// The largest number of Ps with which our benchmark runs (`MOST_PROCS` in `gmp-sched/benches/shared/arguments.rs`).
@@ -33,6 +34,7 @@ Examples:
   cargo run -- compare --icount yield spawn
   cargo run -- compare --smp 2 --smp 8 --rounds 5
   cargo run -- compare --native --procs 1,2 --without may --chart compare.svg
+  cargo run -- compare --smp 1 --smp 2 net  servers under load, beside Go's net/http
   cargo run -- compare --only ours --json";
 
 /// Compares this scheduler with Go's and others, by the same workloads, in one table with ratios.
@@ -90,7 +92,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: u64,
 
-    /// Run only the workloads whose names contain one of these words
+    /// Run only the workloads whose names contain one of these words; `net` selects those of the network
     #[arg(value_name = "FILTER", value_parser = filter)]
     pub filters: Vec<String>,
 }
@@ -140,6 +142,20 @@ impl Arguments {
     /// our scheduler executes the same number of instructions in all runs.
     pub fn rounds(&self, setting: Setting) -> u32 {
         if setting == Setting::Instructions { 1 } else { self.rounds }
+    }
+
+    /// Returns the filters for the benchmarks. The word [`net`](FILTER) stands for their workloads of the loopback, which
+    /// on threads are the operating system's.
+    pub fn benchmark_filters(&self, setting: Setting) -> Vec<String> {
+        let loopback = if setting == Setting::Native { &[][..] } else { &LOOPBACK };
+        let is_net = self.filters.iter().any(|filter| filter == FILTER);
+        let others = self.filters.iter().filter(|filter| *filter != FILTER).cloned();
+        others.chain(loopback.iter().filter(|_| is_net).map(ToString::to_string)).collect()
+    }
+
+    /// Whether clients load servers in a setting.
+    pub fn has_servers(&self, setting: Setting) -> bool {
+        setting != Setting::Instructions && self.filters.iter().any(|filter| filter == FILTER)
     }
 
     /// Returns the form of what is printed.

@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::arguments::{Arguments, Format};
 use super::comparison::Comparison;
 use super::measurement::Printed;
+use super::net::Server;
 use super::peers::{Cache, Order, Program};
 use super::setting::{Peer, Setting};
 use super::{chart, host, json, table};
@@ -53,18 +54,22 @@ pub fn run(arguments: &Arguments, print: impl FnOnce(&str) -> Result<(), Error>)
 /// Compares the peers in one setting. Also returns whether all requested peers ran without a failure.
 fn compare(setting: Setting, arguments: &Arguments, cache: &Cache) -> (Comparison, bool) {
     let mut comparison = Comparison::new(setting, host::describe(setting));
-    let wanted = arguments.peers(setting);
     let mut programs: Vec<(Peer, Program)> = Vec::new();
-    for &peer in &wanted {
-        match Program::get(peer, setting, cache) {
-            Ok(program) => programs.push((peer, program)),
-            Err(error) => say(&format!("compare: without {}: {error}", peer.name())),
+    let mut is_complete = true;
+    for peer in arguments.peers(setting) {
+        match programs_of(peer, setting, arguments, cache) {
+            Ok(of_peer) => programs.extend(of_peer.into_iter().map(|program| (peer, program))),
+            Err(error) => {
+                say(&format!("compare: without {}: {error}", peer.name()));
+                is_complete = false;
+            }
         }
     }
+    let filters = arguments.benchmark_filters(setting);
     let rounds = arguments.rounds(setting);
     for round in 0..rounds {
         for procs in arguments.procs(setting) {
-            let order = Order { setting, procs, filters: &arguments.filters, limit: arguments.limit() };
+            let order = Order { setting, procs, filters: &filters, limit: arguments.limit() };
             // The order of the peers is reversed in every second round. So if the host becomes slower or faster, the
             // advantage does not always go to the same peer.
             let mut failed = Vec::new();
@@ -83,9 +88,22 @@ fn compare(setting: Setting, arguments: &Arguments, cache: &Cache) -> (Compariso
                 }
             }
             programs.retain(|(peer, _)| !failed.contains(peer));
+            is_complete &= failed.is_empty();
         }
     }
-    (comparison, programs.len() == wanted.len())
+    (comparison, is_complete)
+}
+
+/// Gets the programs of a peer that have some of the wanted workloads: its benchmark, its server, or both.
+fn programs_of(peer: Peer, setting: Setting, arguments: &Arguments, cache: &Cache) -> Result<Vec<Program>, Error> {
+    let mut programs = Vec::new();
+    if arguments.filters.is_empty() || !arguments.benchmark_filters(setting).is_empty() {
+        programs.push(Program::get(peer, setting, cache)?);
+    }
+    if arguments.has_servers(setting) {
+        programs.extend(Server::get(peer, setting, cache)?.map(Program::Server));
+    }
+    Ok(programs)
 }
 
 /// Runs a peer once and adds its results. If the peer fails, also adds the results that it printed before the failure,

@@ -18,7 +18,7 @@ use crate::program::target_directory;
 const VERSION: &str = "1.27.3";
 
 /// Builds the benchmark, and returns the path of the program.
-pub(super) fn build(cache: &Cache) -> Result<PathBuf, Error> {
+pub(in crate::compare) fn build(cache: &Cache) -> Result<PathBuf, Error> {
     let toolchain = cache.entry(&format!("go-{VERSION}"), download)?;
     let folder = target_directory()?.join("peers");
     let program = folder.join("go-peer");

@@ -21,8 +21,14 @@ pub(super) fn build_ours() -> Result<PathBuf, Error> {
     cargo_build("Cargo.toml", &words, None, "workloads").map_err(|why| failed(&why))
 }
 
+/// Builds one of our programs, on threads.
+pub(in crate::compare) fn build_program(name: &str) -> Result<PathBuf, Error> {
+    let words = ["build", "--release", "--manifest-path", WORKSPACE, "--package", "programs", "--bin", name];
+    cargo_build(&words, None, name).map_err(|why| Error::Build(format!("our program {name} does not build: {why}")))
+}
+
 /// Builds the benchmarks of the other Rust libraries.
-pub(super) fn build_peers() -> Result<PathBuf, Error> {
+pub(in crate::compare) fn build_peers() -> Result<PathBuf, Error> {
     let target = target_directory()?.join("peers");
     let words = ["build", "--release", "--locked"];
     let advice = format!(

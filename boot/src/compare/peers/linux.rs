@@ -1,10 +1,11 @@
-//! Go's benchmark on Linux, on the same machine as ours. The kernel is the one that Debian or Ubuntu provides for
-//! virtual machines. Linux starts from an archive in memory, with busybox as its shell.
+//! Go's benchmark and its server on Linux, on the same machine as ours. The kernel is the one that Debian or Ubuntu
+//! provides for virtual machines. Linux starts from an archive in memory, with busybox as its shell.
 
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
+use std::process::ChildStdout;
 
 use super::cache::{Cache, files, tool};
 use super::machine::configuration;
@@ -13,6 +14,7 @@ use crate::Error;
 use crate::console::say;
 use crate::host_program::{read_in_background, receive};
 use crate::process::Process;
+use crate::qemu::Configuration;
 
 /// The packages that depend on the current kernel for virtual machines, in Debian and in Ubuntu.
 const KERNELS: [&str; 2] = ["linux-image-cloud-amd64", "linux-image-virtual"];
@@ -25,33 +27,78 @@ const OPTIONS: &str = "console=ttyS0 quiet mitigations=off panic=-1";
 /// runs on the host. With this factor, the numbers are those of our benchmark in an emulated machine.
 const SCALE: &str = "scale=0.2";
 
+/// The modules of Linux for the network device, in the order in which they depend on each other. Those that are part of
+/// the kernel itself have no file.
+const MODULES: [&str; 8] = [
+    "failover",
+    "net_failover",
+    "virtio_ring",
+    "virtio",
+    "virtio_pci_legacy_dev",
+    "virtio_pci_modern_dev",
+    "virtio_pci",
+    "virtio_net",
+];
+
+/// The commands of the shell before each program. 10,000 connections have more files than Linux allows by default.
+const BEFORE: &str = "#!/bin/busybox sh
+/bin/busybox mount -t proc proc /proc
+/bin/busybox mount -t devtmpfs devices /dev
+/bin/busybox ip link set lo up
+ulimit -n 65536
+";
+
+/// The commands for an address on QEMU's user network.
+const NETWORK: &str = "for module in $MODULES; do [ -e /lib/$module.ko ] && /bin/busybox insmod /lib/$module.ko; done
+/bin/busybox ip addr add 10.0.2.15/24 dev eth0
+/bin/busybox ip link set eth0 up
+/bin/busybox ip route add default via 10.0.2.2
+";
+
 /// Linux, and the program that runs on it.
 #[derive(Debug)]
 pub struct Linux {
-    kernel: PathBuf,
-    busybox: PathBuf,
+    /// The folder with the files of Linux.
+    folder: PathBuf,
     program: PathBuf,
 }
 
 impl Linux {
     /// Gets a Linux that runs `program`. Downloads Linux if it is not in the cache.
-    pub(super) fn get(cache: &Cache, program: PathBuf) -> Result<Self, Error> {
-        let folder = cache.entry("linux", download)?;
-        Ok(Self { kernel: folder.join("vmlinuz"), busybox: folder.join("busybox"), program })
+    pub(in crate::compare) fn get(cache: &Cache, program: PathBuf) -> Result<Self, Error> {
+        Ok(Self { folder: cache.entry("linux-with-network", download)?, program })
+    }
+
+    /// Starts a server: the program with these arguments. Returns the machine and its output.
+    pub(in crate::compare) fn serve(
+        &self,
+        machine: &Configuration,
+        arguments: &str,
+    ) -> Result<(Process, ChildStdout), Error> {
+        let network = NETWORK.replace("$MODULES", &MODULES.join(" "));
+        self.start(machine, &format!("{BEFORE}{network}/bin/peer {arguments}\n"))
+    }
+
+    /// Starts a machine with Linux, whose first process is `script`. Returns the machine and its output.
+    fn start(&self, machine: &Configuration, script: &str) -> Result<(Process, ChildStdout), Error> {
+        let cannot = |error| Error::Qemu(format!("cannot make the files of Linux: {error}"));
+        // The file has no name, so it is deleted when QEMU ends.
+        let mut archive = tempfile::tempfile().map_err(cannot)?;
+        archive.write_all(&self.archive(script).map_err(cannot)?).map_err(cannot)?;
+        let mut words = machine.machine_arguments()?;
+        let path = format!("/dev/fd/{}", archive.as_raw_fd());
+        words.extend(["-kernel".into(), self.folder.join("vmlinuz").into(), "-initrd".into(), path.into()]);
+        words.extend(["-append", OPTIONS].map(Into::into));
+        let (process, output, _input) = Process::start(&words, vec![archive])?;
+        Ok((process, output))
     }
 
     /// Runs the program once. See [`Program::run`](super::Program::run).
     pub(super) fn run(&self, order: &Order<'_>) -> Result<(String, Option<String>), Error> {
-        let cannot = |error| Error::Qemu(format!("cannot make the files of Linux: {error}"));
         let deadline = order.deadline();
-        // The file has no name, so it is deleted when QEMU ends.
-        let mut archive = tempfile::tempfile().map_err(cannot)?;
-        archive.write_all(&self.archive(order).map_err(cannot)?).map_err(cannot)?;
-        let mut words = configuration(order.setting).machine_arguments()?;
-        let path = format!("/dev/fd/{}", archive.as_raw_fd());
-        words.extend(["-kernel".into(), self.kernel.clone().into(), "-initrd".into(), path.into()]);
-        words.extend(["-append", OPTIONS].map(Into::into));
-        let (mut process, output, _input) = Process::start(&words, vec![archive])?;
+        let words = order.filters.join(" ");
+        let script = format!("{BEFORE}/bin/peer {SCALE} procs={} {words}\n/bin/busybox reboot -f\n", order.procs);
+        let (mut process, output) = self.start(&configuration(order.setting), &script)?;
         let output = read_in_background(output);
         let Some(printed) = receive(&output, deadline) else {
             process.kill();
@@ -68,24 +115,21 @@ impl Linux {
     }
 
     /// Returns the archive with the files of Linux.
-    fn archive(&self, order: &Order<'_>) -> std::io::Result<Vec<u8>> {
-        let words = order.filters.join(" ");
-        let script = format!(
-            "#!/bin/busybox sh\n\
-             /bin/busybox mount -t proc proc /proc\n\
-             /bin/busybox mount -t devtmpfs devices /dev\n\
-             /bin/peer {SCALE} procs={} {words}\n\
-             /bin/busybox reboot -f\n",
-            order.procs
+    fn archive(&self, script: &str) -> io::Result<Vec<u8>> {
+        let [busybox, program] = [fs::read(self.folder.join("busybox"))?, fs::read(&self.program)?];
+        let mut entries: Vec<(String, Option<Vec<u8>>)> =
+            ["bin", "dev", "lib", "proc"].map(|folder| (folder.to_owned(), None)).into();
+        entries.extend(
+            [("bin/busybox", busybox), ("bin/peer", program), ("init", script.into())]
+                .map(|(name, content)| (name.to_owned(), Some(content))),
         );
-        Ok(cpio(&[
-            ("bin", None),
-            ("dev", None),
-            ("proc", None),
-            ("bin/busybox", Some(&fs::read(&self.busybox)?)),
-            ("bin/peer", Some(&fs::read(&self.program)?)),
-            ("init", Some(script.as_bytes())),
-        ]))
+        for module in MODULES {
+            if let Ok(content) = fs::read(self.folder.join(format!("{module}.ko"))) {
+                entries.push((format!("lib/{module}.ko"), Some(content)));
+            }
+        }
+        let entries: Vec<_> = entries.iter().map(|(name, content)| (&**name, content.as_deref())).collect();
+        Ok(cpio(&entries))
     }
 }
 
@@ -112,7 +156,7 @@ fn cpio(entries: &[(&str, Option<&[u8]>)]) -> Vec<u8> {
     archive
 }
 
-/// Downloads the packages and unpacks them. Keeps Linux and busybox.
+/// Downloads the packages and unpacks them. Keeps Linux, its modules for the network, and busybox.
 fn download(kept: &Path, dropped: &Path) -> Result<(), Error> {
     say("compare: downloading Linux and busybox (packages of the distribution, 28 MB)");
     let what = "cannot get Linux for the machine";
@@ -141,6 +185,11 @@ fn download(kept: &Path, dropped: &Path) -> Result<(), Error> {
             found.ok_or_else(|| Error::Build(format!("{what}: there is no {name} in the packages. {advice}")))?;
         let copied = fs::copy(found, kept.join(name)).and_then(|_| File::open(kept.join(name)));
         copied.map_err(|error| Error::Build(format!("{what}: {error}")))?;
+    }
+    for name in MODULES.map(|module| format!("{module}.ko")) {
+        if let Some(found) = unpacked.iter().find(|path| path.ends_with(&name)) {
+            fs::copy(found, kept.join(name)).map_err(|error| Error::Build(format!("{what}: {error}")))?;
+        }
     }
     Ok(())
 }

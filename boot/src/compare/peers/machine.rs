@@ -1,4 +1,4 @@
-//! Our benchmark on a machine.
+//! Our benchmark on a machine, and our other programs.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use crate::program::Program;
 use crate::qemu::Configuration;
 use crate::session::{Ending, Event, Session};
 
-/// Builds the benchmark with full optimisation.
-pub(super) fn build() -> Result<PathBuf, Error> {
-    let program = Program::find(OsStr::new("bench"), None)?;
+/// Builds one of our programs with full optimisation.
+pub(in crate::compare) fn build(name: &str) -> Result<PathBuf, Error> {
+    let program = Program::find(OsStr::new(name), None)?;
     build::build(&program, Options { profile: Profile::Release, target: Target::default() })
 }
 
-/// Returns the machine of a setting. Go's benchmark runs on the same machine.
-pub(super) fn configuration(setting: Setting) -> Configuration {
+/// Returns the machine of a setting. Go's programs run on the same machine.
+pub(in crate::compare) fn configuration(setting: Setting) -> Configuration {
     let cpus = if let Setting::Machine(cpus) = setting { cpus } else { 1 };
     Configuration { cpus, icount: setting == Setting::Instructions, ..Configuration::default() }
 }

@@ -1,10 +1,10 @@
 //! The programs of the peers: where they come from, and how one run of each is started.
 
 mod cache;
-mod go;
-mod host;
-mod linux;
-mod machine;
+pub(super) mod go;
+pub(super) mod host;
+pub(super) mod linux;
+pub(super) mod machine;
 
 use core::time::Duration;
 use std::path::PathBuf;
@@ -12,6 +12,7 @@ use std::time::Instant;
 
 pub use cache::Cache;
 
+use super::net::Server;
 use super::setting::{Peer, Setting};
 use crate::Error;
 
@@ -24,6 +25,8 @@ pub enum Program {
     Linux(linux::Linux),
     /// A program of the host, with its first arguments. The number of Ps and the filters follow these arguments.
     Host(PathBuf, Vec<String>),
+    /// A server, and a client that loads it.
+    Server(Server),
 }
 
 /// One run of a peer.
@@ -56,7 +59,7 @@ impl Program {
     pub fn get(peer: Peer, setting: Setting, cache: &Cache) -> Result<Self, Error> {
         match (peer, setting) {
             (Peer::Ours, Setting::Native) => Ok(Self::Host(host::build_ours()?, Vec::new())),
-            (Peer::Ours, _) => Ok(Self::Kernel(machine::build()?)),
+            (Peer::Ours, _) => Ok(Self::Kernel(machine::build("bench")?)),
             (Peer::Go, Setting::Native) => Ok(Self::Host(go::build(cache)?, Vec::new())),
             (Peer::Go, _) => Ok(Self::Linux(linux::Linux::get(cache, go::build(cache)?)?)),
             // The libraries of Rust.
@@ -74,18 +77,19 @@ impl Program {
             Self::Kernel(elf) => machine::run(elf, order),
             Self::Linux(linux) => linux.run(order),
             Self::Host(program, words) => host::run(program, words, order),
+            Self::Server(server) => server.run(order),
         }
     }
 }
 
 /// Returns the last lines of a text, indented, for a message about a program that has failed.
-fn last_lines(text: &str) -> String {
+pub(super) fn last_lines(text: &str) -> String {
     const COUNT: usize = 10;
     let lines: Vec<&str> = text.trim_end().lines().collect();
     lines[lines.len().saturating_sub(COUNT)..].iter().map(|line| format!("\n    {line}")).collect()
 }
 
 /// Describes the end of a program at the time limit.
-fn timed_out(limit: Duration) -> String {
+pub(super) fn timed_out(limit: Duration) -> String {
     format!("it still ran after {} s (--timeout)", limit.as_secs())
 }
