@@ -51,6 +51,7 @@ var workloads = []workload{
 	{"net_connect", netConnect},
 	{"net_echo", netEcho},
 	{"net_poll_wake", netPollWake},
+	{"net_stream", netStream},
 	{"net_request", netRequest},
 }
 

@@ -134,6 +134,37 @@ func netPollWake(int) {
 	})
 }
 
+// netStream measures a KiB of a stream in bulk, which is written in parts of 64 KiB.
+func netStream(int) {
+	parts := times(1_280)
+	part := make([]byte, 64*1024)
+	listener := listen()
+	defer listener.Close()
+	near, far := connect(listener)
+	total := make(chan int)
+	go func() {
+		part, sum := make([]byte, 64*1024), 0
+		for {
+			count, err := far.Read(part)
+			sum += count
+			if err != nil {
+				far.Close()
+				total <- sum
+				return
+			}
+		}
+	}()
+	measure("net_stream_1k", parts*len(part)/1024, func() {
+		for i := 0; i < parts; i++ {
+			must(near.Write(part))
+		}
+		near.Close()
+		if <-total != parts*len(part) {
+			fail("net_stream: bytes are missing")
+		}
+	})
+}
+
 // netRequest measures a request to the server of this process, over a connection that is kept, and over a connection of
 // its own. The client is as simple as that of our benchmark: a write, and reads until the answer is complete.
 func netRequest(int) {

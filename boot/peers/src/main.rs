@@ -1,4 +1,5 @@
-//! The benchmark with other Rust libraries: `peers tokio|may|threads|crossbeam|flume [procs=N] [FILTER]...`
+//! The benchmark with other Rust libraries: `peers tokio|may|threads|crossbeam|flume [procs=N] [FILTER]...`; and a
+//! server on tokio, `peers serve ADDRESS`.
 //!
 //! The workloads have the same names and parameters as those of `gmp-sched/benches/workloads.rs`, and each of them
 //! prints the same kind of line, `bench NAME procs=N VALUE UNIT`. Some workloads have fewer repetitions on threads, or
@@ -8,6 +9,7 @@
 mod channels;
 mod coroutines;
 mod report;
+mod server;
 mod tasks;
 mod threads;
 
@@ -51,6 +53,15 @@ impl Arguments {
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let peer = words.next().unwrap_or_default();
+    if peer == "serve" {
+        return match server::run(&words.next().unwrap_or_default()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("peers: {error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let run = match peer.as_str() {
         "tokio" => tasks::run,
         "may" => coroutines::run,

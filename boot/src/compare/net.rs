@@ -25,7 +25,7 @@ use crate::qemu::{Configuration, Net, Port, Protocol};
 pub(super) const FILTER: &str = "net";
 
 /// The workloads of the benchmarks that it selects. (`skynet_100k` also contains the word.)
-pub(super) const LOOPBACK: [&str; 4] = ["net_connect", "net_echo", "net_poll_wake", "net_request"];
+pub(super) const LOOPBACK: [&str; 5] = ["net_connect", "net_echo", "net_poll_wake", "net_stream", "net_request"];
 
 /// The port on which the servers of machines listen.
 const PORT: u16 = 80;

@@ -112,6 +112,7 @@ const OWN: &[Workload] = &[
     ("net_connect", net::connections),
     ("net_echo", net::echoes),
     ("net_poll_wake", net::wakes),
+    ("net_stream", net::stream),
     ("net_request", net::requests),
 ];
 

@@ -100,6 +100,28 @@ fn round_trip(stream: &TcpStream) -> Result<(), NetError> {
     Ok(())
 }
 
+/// Measures a KiB of a stream in bulk, which is written in parts of 64 KiB.
+pub(crate) fn stream() {
+    const PART: usize = 64 * 1024;
+    const PARTS: u64 = 256;
+    let [near, far] = connect(&listen()).expect("a connection");
+    let reading = go(move || {
+        let (mut part, mut total) = (vec![0; PART], 0);
+        loop {
+            match far.read(&mut part).expect("the other end writes") {
+                0 => return total,
+                count => total += count,
+            }
+        }
+    });
+    measure("net_stream_1k", PARTS * PART as u64 / 1024, || {
+        let part = vec![7; PART];
+        (0..PARTS).for_each(|_| near.write_all(&part).expect("the other end reads"));
+        drop(near);
+        assert_eq!(reading.join().expect("no panic") as u64, PARTS * PART as u64);
+    });
+}
+
 /// Measures the time from a write at one end of a connection until the G that reads at the other end runs. In between,
 /// the G that serves the loopback wakes and readies it.
 pub(crate) fn wakes() {
