@@ -111,7 +111,8 @@ impl Server {
     /// If the server or the client cannot be started.
     pub(super) fn run(&self, order: &Order<'_>) -> Result<(String, Option<String>), Error> {
         let server = self.start(order)?;
-        let mut results = format!("{}\n", server.identity);
+        let ours = concat!("gmp-sched ", env!("CARGO_PKG_VERSION"), ", its program httpd");
+        let mut results = format!("{}\n", if server.identity.is_empty() { ours } else { &server.identity });
         let factor = if order.setting == Setting::Native { NATIVE } else { 1 };
         for ((name, path, options, requests), is_bulk) in
             RATES.map(|rate| (rate, false)).into_iter().chain(BULKS.map(|bulk| (bulk, true)))

@@ -160,8 +160,17 @@ impl Client<'_> {
     fn head(&self, status: Code, fields: &str, kind: &str, length: u64) -> String {
         REQUESTS.fetch_add(1, Ordering::Relaxed);
         let end = if self.keeps { "" } else { "Connection: close\r\n" };
-        let status = status.text();
-        format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{fields}{end}\r\n")
+        let mut head = String::with_capacity(256);
+        // Faster than a format, which would be a twentieth of the instructions of a short request.
+        for text in ["HTTP/1.1 ", status.text(), "\r\nContent-Type: ", kind, "\r\nContent-Length: "] {
+            head.push_str(text);
+        }
+        // Writing to a string cannot fail.
+        let _ = write!(head, "{length}");
+        for text in ["\r\n", fields, end, "\r\n"] {
+            head.push_str(text);
+        }
+        head
     }
 
     fn write(&self, data: &[u8]) -> Result<(), NetError> {

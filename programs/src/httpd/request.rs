@@ -1,5 +1,7 @@
 //! The head of a request.
 
+use core::mem::MaybeUninit;
+
 use httparse::{Header, Status};
 use kernel::prelude::*;
 
@@ -99,9 +101,9 @@ pub(crate) struct Request {
 ///
 /// The status with which the server answers, if the request is wrong. What follows it cannot be parsed.
 pub(crate) fn parse(head: &[u8]) -> Result<Option<Request>, Code> {
-    let mut fields = [httparse::EMPTY_HEADER; FIELDS];
-    let mut request = httparse::Request::new(&mut fields);
-    let bytes = match request.parse(head) {
+    let mut fields = [const { MaybeUninit::uninit() }; FIELDS];
+    let mut request = httparse::Request::new(&mut []);
+    let bytes = match request.parse_with_uninit_headers(head, &mut fields) {
         Ok(Status::Complete(bytes)) => bytes,
         Ok(Status::Partial) => return Ok(None),
         Err(httparse::Error::TooManyHeaders) => return Err(Code::HeadTooLarge),
