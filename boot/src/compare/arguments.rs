@@ -144,10 +144,10 @@ impl Arguments {
         if setting == Setting::Instructions { 1 } else { self.rounds }
     }
 
-    /// Returns the filters for the benchmarks. The word [`net`](FILTER) stands for their workloads of the loopback, which
-    /// on threads are the operating system's.
+    /// Returns the filters for the benchmarks. The word [`net`](FILTER) stands for their workloads of the loopback if
+    /// instructions are counted. In the other settings it stands for no workload of the benchmarks.
     pub fn benchmark_filters(&self, setting: Setting) -> Vec<String> {
-        let loopback = if setting == Setting::Native { &[][..] } else { &LOOPBACK };
+        let loopback = if setting == Setting::Instructions { &LOOPBACK[..] } else { &[] };
         let is_net = self.filters.iter().any(|filter| filter == FILTER);
         let others = self.filters.iter().filter(|filter| *filter != FILTER).cloned();
         others.chain(loopback.iter().filter(|_| is_net).map(ToString::to_string)).collect()
@@ -233,6 +233,17 @@ mod tests {
         let benchmark = include_str!("../../../gmp-sched/benches/shared/arguments.rs");
         assert!(benchmark.contains(&format!("const MOST_PROCS: usize = {MOST_PROCS};")));
         assert!(include_str!("arguments.rs").contains(&format!("the number of CPUs, at most {MOST_PROCS}]")));
+    }
+
+    #[test]
+    fn net_is_the_loopback_or_a_server_under_load() {
+        let of = |words, setting| {
+            let parsed = arguments(words).expect("right use");
+            (parsed.benchmark_filters(setting).join(" "), parsed.has_servers(setting))
+        };
+        assert_eq!(of("net yield", Setting::Machine(2)), ("yield".to_owned(), true));
+        assert_eq!(of("net", Setting::Instructions), (LOOPBACK.join(" "), false));
+        assert_eq!(of("net_echo", Setting::Native), ("net_echo".to_owned(), false));
     }
 
     #[test]
