@@ -16,6 +16,11 @@ pub(crate) fn check_global_queue<Plat: Platform>(
         return None;
     }
     let mut shared = scheduler.shared.lock();
+    // A displaced G continues after the Gs that the urgent one has readied. So the queue is checked after them.
+    if processor.queue.next().is_some() && shared.locked.front().is_some_and(Goroutine::is_displaced_in_place) {
+        processor.request_global_check();
+        return None;
+    }
     // A locked G first: otherwise only a P without any other work would take one (step 4).
     let goroutine = scheduler.take_locked(&mut shared).or_else(|| scheduler.take_global(&mut shared))?;
     drop(shared);

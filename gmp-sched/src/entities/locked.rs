@@ -1,6 +1,6 @@
 //! The G that is locked to an M; see [`crate::refinements::lock_os_thread`].
 
-use crate::base::atomic::{AtomicBool, AtomicU64};
+use crate::base::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::reference::AtomicRef;
 
 /// The G of type `T` that is locked to an M, if there is one.
@@ -17,15 +17,19 @@ pub(crate) struct Locked<T: 'static> {
     /// Whether the G is locked only because it is preempted in place. Guarded by the scheduler lock while it is `true`.
     #[cfg(all(any(feature = "std", gmp_loom), feature = "refinements"))]
     pub(crate) is_preempted: AtomicBool,
-    /// For how long the slice of the G had lasted when the G was displaced in place, in ns. Zero if the G was not
-    /// displaced, but preempted at the end of its slice. Written only by the M.
-    #[cfg(all(any(feature = "std", gmp_loom), feature = "refinements"))]
+    /// While the G is displaced in place: for how long its slice had lasted before, in ns, and at least 1. Otherwise
+    /// zero. Written only by the M.
     pub(crate) used: AtomicU64,
     /// Whether the M waits for a P and is counted in `Shared::idle_locked`. Guarded by the scheduler lock.
     pub(crate) waits: AtomicBool,
 }
 
 impl<T> Locked<T> {
+    /// Whether the G was displaced in place, and has not continued yet.
+    pub(crate) fn is_displaced(&self) -> bool {
+        self.used.load(Ordering::Relaxed) != 0
+    }
+
     pub(crate) fn new() -> Self {
         Self {
             goroutine: AtomicRef::none(),
@@ -33,7 +37,6 @@ impl<T> Locked<T> {
             unwinds: AtomicBool::new(false),
             #[cfg(all(any(feature = "std", gmp_loom), feature = "refinements"))]
             is_preempted: AtomicBool::new(false),
-            #[cfg(all(any(feature = "std", gmp_loom), feature = "refinements"))]
             used: AtomicU64::new(0),
             waits: AtomicBool::new(false),
         }

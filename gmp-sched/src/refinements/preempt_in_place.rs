@@ -24,6 +24,7 @@ use core::time::Duration;
 
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
+use crate::engine::enqueue::put_next_last;
 use crate::engine::preempt::{must_give_way, reason_to_displace};
 use crate::engine::urgent::await_next;
 use crate::engine::yield_now::has_nothing_else;
@@ -86,7 +87,7 @@ pub(crate) fn continue_in_place<Plat: Platform>(
     // A G that was displaced continues its slice. Otherwise a G that is displaced often would never use up a slice, and
     // those behind it on the list would starve.
     let now = Plat::now();
-    let used = Duration::from_nanos(machine.locked.used.load(Ordering::Relaxed));
+    let used = Duration::from_nanos(machine.locked.used.swap(0, Ordering::Relaxed));
     processor.slice.begin(processor.tick(), now - used);
     await_next(pinned, processor, now);
     processor.check_when_due(pinned);
@@ -172,7 +173,6 @@ impl<Plat: Platform> Machine<Plat> {
     ) {
         let scheduler = self.scheduler();
         self.note_leave(me, None, Leave::GiveWay(reason));
-        let mut used = Duration::ZERO;
         if reason == PreemptReason::Slice {
             processor.counters.preemptions.add(1);
             if scheduler.policy().is_none() {
@@ -180,11 +180,12 @@ impl<Plat: Platform> Machine<Plat> {
             }
         } else {
             processor.counters.displacements.add(1);
-            // The G continues after the urgent one, in the rest of its slice.
-            used = processor.slice_so_far(Plat::now());
+            // The G continues after the urgent one and those that this one readies, in the rest of its slice.
+            let used = u64::try_from(processor.slice_so_far(Plat::now()).as_nanos()).unwrap_or(u64::MAX);
+            self.locked.used.store(used.max(1), Ordering::Relaxed);
+            put_next_last(scheduler, processor);
             processor.request_global_check();
         }
-        self.locked.used.store(u64::try_from(used.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
         {
             let mut shared = scheduler.shared.lock();
             self.set_current(None);

@@ -101,6 +101,35 @@ fn displaced_gs_take_turns() {
     });
 }
 
+/// On the only P, the answer to a question comes before the hog continues that was displaced for the question. (Once in
+/// 61 ticks, a hog whose slice is over runs before the answer.)
+#[test]
+fn answers_come_before_displaced_gs_continue() {
+    explore(64, |_| {
+        sim::set_procs(1).unwrap();
+        let hogs = Hogs::start(2, Duration::from_millis(1));
+        let (questions, answers) = (sim::Chan::new(0), sim::Chan::new(0));
+        let (asked, answered) = (questions.clone(), answers.clone());
+        let other = sim::go(move || {
+            while let Ok(()) = asked.recv() {
+                answered.send(()).unwrap();
+            }
+        });
+        let mut late = 0;
+        for _ in 0..40 {
+            sim::sleep(microseconds(1_000));
+            let start = sim::now();
+            questions.send(()).unwrap();
+            answers.recv().unwrap();
+            late += u64::from(sim::now() - start > SLICE / 4);
+        }
+        questions.close();
+        other.join().unwrap();
+        hogs.stop();
+        assert!(late <= 8, "{late} of 40 answers come late");
+    });
+}
+
 /// The world stops in bounded time, whether there is a spare M or not.
 #[test]
 fn world_stops_beside_hogs() {
