@@ -56,6 +56,13 @@ impl State {
         Ok(())
     }
 
+    /// P2. A G is preempted. If it is no longer urgent, the urgent Gs before it and after it are not in a row.
+    fn end_urgent_row(&mut self, &Step { on, g, when, .. }: &Step) {
+        if self.urgent_since.get(&g).is_none_or(|urgent| when - urgent.0 > SLICE) {
+            self.local(on).urgent_row = None;
+        }
+    }
+
     /// P3. At most 61 slices with Gs of the ring while Gs wait in the global queue, and the one that goes on.
     pub(super) fn p3(&mut self, step: &Step) -> Allowed {
         let is_global_waiting = self.is_global_waiting(self.events);
@@ -189,12 +196,8 @@ impl State {
     /// P12. A G is preempted when the slice is over. (The next slice begins.)
     pub(super) fn p12(&mut self, step: &Step) -> Allowed {
         let &Step { on, g, when, .. } = step;
-        let is_urgent = self.urgent_since.get(&g).is_some_and(|urgent| when - urgent.0 <= SLICE);
+        self.end_urgent_row(step);
         let local = self.local(on);
-        if !is_urgent {
-            // A G that is no longer urgent has run, so the urgent Gs before it and after it are not in a row.
-            local.urgent_row = None;
-        }
         if local.slice_since.is_some_and(|since| when - since < SLICE / 2) {
             return Err(format!("P12: goroutine {g} is preempted before the slice of P{on} is over"));
         }
@@ -205,6 +208,7 @@ impl State {
     /// P13. An urgent G displaces another one at most once in 50 us.
     pub(super) fn p13(&mut self, step: &Step) -> Allowed {
         let &Step { on, g, when, .. } = step;
+        self.end_urgent_row(step);
         let is_locked = self.locked.contains(&g);
         let local = self.local(on);
         if is_locked {
