@@ -115,7 +115,7 @@ impl State {
     fn start(&mut self, step: &Step) -> Allowed {
         let &Step { on, g, when, .. } = step;
         if let Some(used) = self.used.remove(&g) {
-            self.local(on).slice_since = Some(when - used);
+            self.local(on).slice_since = used.map(|used| when - used);
         }
         let Some(found) = self.begin(on, g, when) else {
             return Err(format!("goroutine {g} runs and is not runnable"));

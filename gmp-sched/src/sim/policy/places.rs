@@ -116,7 +116,7 @@ pub(super) struct State {
     pub(super) locked: BTreeSet<Id>,
     /// For how long the slice of each locked G that is displaced has lasted. A G that is displaced in place continues this
     /// slice.
-    pub(super) used: BTreeMap<Id, Duration>,
+    pub(super) used: BTreeMap<Id, Option<Duration>>,
     /// When an event has readied each G, and whether the G was in an urgent queue since. (A timer may ready further Gs,
     /// which are not urgent.)
     pub(super) urgent_since: BTreeMap<Id, (Instant, bool)>,

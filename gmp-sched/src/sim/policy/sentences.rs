@@ -3,7 +3,6 @@
 
 use alloc::format;
 use core::mem::{replace, take};
-use core::time::Duration;
 
 use super::places::{Found, Id, Places, RING_CAPACITY, State};
 use super::{Allowed, Step};
@@ -212,7 +211,7 @@ impl State {
         let is_locked = self.locked.contains(&g);
         let local = self.local(on);
         if is_locked {
-            let used = local.slice_since.map_or(Duration::ZERO, |since| when - since);
+            let used = local.slice_since.map(|since| when - since);
             self.used.insert(g, used);
         }
         let local = self.local(on);
