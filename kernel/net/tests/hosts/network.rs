@@ -118,31 +118,23 @@ fn acknowledgements_lost_in_both_directions_do_not_stop_a_connection() {
     });
 }
 
-/// Sends 20,000 bytes to the server, which answers with one.
-fn send(client: &'static Stack) -> Result<(), NetError> {
-    // A whole attempt to connect may be lost.
-    let near = std::iter::repeat_with(|| connect(client, 7)).find_map(Result::ok).unwrap();
-    near.write_all(&[7; 20_000])?;
-    read_all(&near, 1, Duration::from_secs(3_600))
-}
-
-/// Where a fifth of the frames is lost in each direction, segments are lost again and again, until the time to the next
-/// attempt is a minute. That is no reason to give the connection up.
+/// Once attempts to send a segment again are a minute apart, they stay so, although an answer has come. A connection must
+/// survive that two of them are lost, too. (Of 1,000 connections that send 20 KB where a fifth of the frames is lost in
+/// each direction, 24 ended after two minutes of silence, and 3 do after five.)
 #[test]
-fn heavy_loss_makes_connections_slow_but_does_not_end_them() {
-    for seed in 0..4 {
-        with_pair(Conditions { loss: 0.2, delay: millis(5), ..Conditions::default() }, seed, |_, server, client| {
-            let listener = TcpListener::bind_on(server, (SERVER, 7)).unwrap();
-            let receive =
-                |far: TcpStream| read_all(&far, 20_000, Duration::from_secs(3_600)).and_then(|()| far.write_all(b"x"));
-            let serve =
-                move || listener.incoming().map_while(Result::ok).for_each(|far| go(move || receive(far)).detach());
-            go(serve).detach();
-            let all: Vec<_> = (0..25).map(|_| go(move || send(client))).collect();
-            let results: Vec<_> = all.into_iter().map(|g| g.join().unwrap()).collect();
-            assert_eq!(results, [Ok(()); 25]);
-        });
-    }
+fn connection_survives_lost_attempts_that_are_a_minute_apart() {
+    with_pair(Conditions { delay: millis(10), ..Conditions::default() }, 1, |network, server, client| {
+        let [near, far] = ends(server, client);
+        network.partition(&[client]);
+        near.write_all(&[7; 4 * 1_460]).unwrap();
+        sleep(Duration::from_secs(40));
+        network.heal();
+        let count = far.read(&mut [0; 2_000]).unwrap();
+        network.partition(&[client]);
+        sleep(Duration::from_secs(140));
+        network.heal();
+        read_all(&far, 4 * 1_460 - count, Duration::from_secs(70)).unwrap();
+    });
 }
 
 /// The program has dropped its stream, so nobody waits for the rest of the data to be sent.
