@@ -23,8 +23,9 @@ pub(super) fn build_ours() -> Result<PathBuf, Error> {
 
 /// Builds one of our programs, on threads.
 pub(in crate::compare) fn build_program(name: &str) -> Result<PathBuf, Error> {
-    let words = ["build", "--release", "--manifest-path", WORKSPACE, "--package", "programs", "--bin", name];
-    cargo_build(&words, None, name).map_err(|why| Error::Build(format!("our program {name} does not build: {why}")))
+    let words = ["build", "--release", "--package", "programs", "--bin", name];
+    let failed = |why: &str| Error::Build(format!("our program {name} does not build: {why}"));
+    cargo_build("Cargo.toml", &words, None, name).map_err(|why| failed(&why))
 }
 
 /// Builds the benchmarks of the other Rust libraries.
