@@ -144,7 +144,7 @@ impl Arguments {
         if setting == Setting::Instructions { 1 } else { self.rounds }
     }
 
-    /// Returns the filters for the benchmarks. The word [`net`](FILTER) stands for their workloads of the loopback if
+    /// Returns the filters for the benchmarks. The word `net` stands for their workloads of the loopback if
     /// instructions are counted. In the other settings it stands for no workload of the benchmarks.
     pub fn benchmark_filters(&self, setting: Setting) -> Vec<String> {
         let loopback = if setting == Setting::Instructions { &LOOPBACK[..] } else { &[] };

@@ -1,7 +1,7 @@
 //! The workloads of the network that need two computers: a client on the host loads a server. For all peers, the client
 //! is the program `load` on threads. Our server is the program `httpd`. Those of Go and tokio are in `boot/peers`.
 //!
-//! They run with the filter [`FILTER`] only, in the settings that measure time. Where instructions are counted, there is
+//! They run with the filter `net` only, in the settings that measure time. Where instructions are counted, there is
 //! no network but the loopback, and both of its ends are in one program: the benchmark.
 
 use core::fmt::Write as _;
