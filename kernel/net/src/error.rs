@@ -15,15 +15,15 @@ pub enum NetError {
     AddrNotAvailable,
     /// The peer has no listener, or no UDP socket, on this port.
     ConnectionRefused,
-    /// A router, or the peer's neighbour, says that there is no way to the peer.
+    /// A router, or the peer's neighbour, says that there is no route to the peer.
     HostUnreachable,
-    /// A router says that there is no way to the peer's network.
+    /// A router says that there is no route to the peer's network.
     NetworkUnreachable,
     /// The peer has ended the connection, or has not answered for so long that the connection was given up.
     ConnectionReset,
     /// The program has shut down the writing half of the connection.
     BrokenPipe,
-    /// A datagram is larger than [`MAX_DATAGRAM`](crate::MAX_DATAGRAM), or than the way to the peer can carry.
+    /// A datagram is larger than [`MAX_DATAGRAM`](crate::MAX_DATAGRAM), or than the MTU of the path to the peer allows.
     MessageTooLong,
     /// The address is not valid, or a UDP socket has no peer.
     InvalidInput,
@@ -49,8 +49,8 @@ impl fmt::Display for NetError {
             Self::AddrInUse => "the port is in use",
             Self::AddrNotAvailable => "the address is not available",
             Self::ConnectionRefused => "connection refused",
-            Self::HostUnreachable => "there is no way to the peer",
-            Self::NetworkUnreachable => "there is no way to the network of the peer",
+            Self::HostUnreachable => "no route to the peer",
+            Self::NetworkUnreachable => "no route to the network of the peer",
             Self::ConnectionReset => "connection reset by the peer",
             Self::BrokenPipe => "the connection is shut down for writing",
             Self::MessageTooLong => "the datagram is too long",

@@ -3,7 +3,7 @@
 //!
 //! Anybody can send such a message. So one about a segment counts only if the connection has sent its sequence number,
 //! and the peer has not confirmed it. It ends only an attempt to connect, as on Linux (RFC 5461, 4.1). A connection that
-//! exists goes on, since its way may be found again (RFC 5927, 5.2). If it is given up later because the peer is silent,
+//! exists goes on, since a route may be found again (RFC 5927, 5.2). If it is given up later because the peer is silent,
 //! the message is the reason that the program learns.
 
 use core::net::IpAddr;
@@ -19,7 +19,7 @@ use crate::state::State;
 const HEADER_BYTES: usize = 8;
 /// The header of a frame.
 const ETHERNET_BYTES: usize = 14;
-/// The shortest packets that a way must carry: what Linux believes at least, and RFC 8200, 5.
+/// The smallest MTU that a path must have: what Linux believes at least, and RFC 8200, 5.
 const SMALLEST: [u16; 2] = [552, 1280];
 
 /// Why a packet did not arrive.
@@ -32,9 +32,9 @@ pub(crate) struct Refusal {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Reason {
-    /// There is no way, or no receiver.
+    /// There is no route, or no receiver.
     Unreachable(NetError),
-    /// The way carries only packets of this length.
+    /// The MTU of the path is this.
     TooBig(u16),
 }
 

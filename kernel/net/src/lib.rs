@@ -29,7 +29,7 @@
 //! | `checksums` | whether a frame has arrived as it was sent |
 //! | `packet`, `sequence` | one frame at a time, as a device of smoltcp; the sequence numbers of segments without data |
 //! | `time_wait` | what is left of connections that this computer has closed first |
-//! | `icmp`, `split` | messages about packets that did not arrive; segments for a way that carries only small packets |
+//! | `icmp`, `split` | messages about packets that did not arrive; segments for a path with a small MTU |
 //! | `stream`, `settings`, `listener`, `udp` | what programs use |
 //! | `socket` | what sockets do: those of a stack, in `stack`, and on the host those of the operating system |
 //! | `address`, `error` | addresses and errors, for programs on the host, too |

@@ -1,4 +1,4 @@
-//! Segments for a way that carries only small packets. smoltcp makes segments that are as long as a frame of the link may
+//! Segments for a path with a small MTU. smoltcp makes segments that are as long as a frame of the link may
 //! be. If a router says that they are too long, each is sent as several ones.
 
 use smoltcp::wire::{EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket};

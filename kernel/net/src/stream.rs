@@ -45,7 +45,7 @@ impl<S: Open + StreamSocket> TcpStream<S> {
     /// # Errors
     ///
     /// If there is no network, the address is not valid, the name has no address, nobody listens there, a router knows no
-    /// way to the peer, or the peer does not answer within 30 seconds. If the limit ends the wait.
+    /// route to the peer, or the peer does not answer within 30 seconds. If the limit ends the wait.
     ///
     /// # Panics
     ///

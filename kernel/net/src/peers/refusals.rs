@@ -92,7 +92,7 @@ fn connection_survives_messages_and_ends_with_their_reason_if_the_peer_stays_sil
         assert_eq!(refusal(&mut bench, stream), Some(NetError::ConnectionRefused));
         assert_eq!(bench.state.connection(stream).unwrap().socket().state(), TcpState::Established);
         if !is_silent {
-            // There is a way again.
+            // There is a route again.
             peer.send(&mut bench, ACK, b"data");
             assert_eq!(refusal(&mut bench, stream), None);
         }
@@ -107,7 +107,7 @@ fn connection_survives_messages_and_ends_with_their_reason_if_the_peer_stays_sil
 }
 
 #[test]
-fn segments_become_small_enough_for_the_way() {
+fn segments_become_small_enough_for_the_path() {
     let (mut bench, listener) = computer();
     let mut peer = Peer::new(100, 7);
     peer.connect(&mut bench);
@@ -119,7 +119,7 @@ fn segments_become_small_enough_for_the_way() {
     let whole = bench.serve().0;
     let longest = |frames: &[Vec<u8>]| frames.iter().map(|frame| frame.len() - 14).max();
     assert_eq!(longest(&whole), Some(576));
-    // A way does not become wider. One that carries less than 552 bytes is not believed.
+    // The MTU of a path does not rise. One of less than 552 bytes is not believed.
     for (mtu, believed) in [(576, 576), (1_000, 576), (0, 552)] {
         deliver(&mut bench, message([3, 4], mtu, &whole[0][14..42]));
         assert_eq!(bench.state.connection(stream).unwrap().sent.frame_bytes, 14 + believed);
