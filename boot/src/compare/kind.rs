@@ -8,6 +8,8 @@ pub enum Kind {
     Operation,
     /// The first run of such a workload. It includes what only a first run needs, mostly the pages of new stacks.
     FirstRun,
+    /// What two Gs do over a connection, on the loopback or between two computers.
+    Network,
     /// Work of the program itself, which shows what the compilers and, with several Ps, the placement of threads cost.
     Computation,
     /// What a thread costs that is made for a G, and how much memory a G takes.
@@ -16,12 +18,13 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order in which they are shown.
-    pub const ALL: [Self; 4] = [Self::Operation, Self::FirstRun, Self::Computation, Self::Resource];
+    pub const ALL: [Self; 5] = [Self::Operation, Self::FirstRun, Self::Network, Self::Computation, Self::Resource];
 
     /// Returns the kind of the row `name`. The names are those of the workloads in `gmp-sched/benches/shared`.
     pub fn of(name: &str) -> Self {
         match name {
             _ if name.ends_with("_cold") => Self::FirstRun,
+            _ if name.starts_with("net_") => Self::Network,
             "fib27_sequential" | "split_primes_64g" => Self::Computation,
             "thread_spawn" | "bytes_per_parked_g" => Self::Resource,
             _ => Self::Operation,
@@ -33,6 +36,7 @@ impl Kind {
         match self {
             Self::Operation => "operations",
             Self::FirstRun => "first runs",
+            Self::Network => "network",
             Self::Computation => "computations",
             Self::Resource => "threads and memory",
         }
@@ -50,6 +54,7 @@ mod tests {
             ("fib27_cut12", Kind::Operation),
             ("sleep_overshoot_p99", Kind::Operation),
             ("skynet_100k_cold", Kind::FirstRun),
+            ("net_echo_1", Kind::Network),
             ("fib27_sequential", Kind::Computation),
             ("split_primes_64g", Kind::Computation),
             ("thread_spawn", Kind::Resource),
