@@ -154,8 +154,10 @@ impl Threads {
         exception::install();
         panic_hook::install();
         let scheduler = pool::enter(processors);
-        if let Some(policy) = self.policy {
-            scheduler.set_policy(policy).expect("memory for a policy");
+        let policy = || self.policy.map_or(Ok(()), |policy| scheduler.set_policy(policy));
+        if watch::prepare(scheduler).and_then(|()| policy()).is_err() {
+            pool::leave(scheduler);
+            panic!("no memory for a scheduler");
         }
         alive::enter(scheduler);
         let (result_sender, result) = mpsc::channel();

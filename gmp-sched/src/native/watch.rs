@@ -13,7 +13,7 @@ use super::{Native, blocked, pool, schedtrace};
 use crate::engine::hooks::has_preempted;
 use crate::engine::sysmon::Sysmon;
 use crate::entities::scheduler::Scheduler;
-use crate::platform::Platform;
+use crate::platform::{OutOfResources, Platform};
 use crate::report::schedtrace::{Printer, Schedtrace};
 
 /// What wakes and stops the threads that watch a scheduler. It belongs to the scheduler, and later runs use it again.
@@ -24,9 +24,9 @@ struct Watches {
 }
 
 impl Watches {
-    /// Those of `scheduler`.
+    /// Those of `scheduler`, which [`prepare`] has made.
     fn of(scheduler: &'static Scheduler<Native>) -> &'static Self {
-        scheduler.watches.get_or_make(Self::default).expect("memory to watch a scheduler")
+        scheduler.watches.get().expect("a scheduler that was prepared")
     }
 }
 
@@ -68,6 +68,15 @@ impl Drop for Watch {
         self.0.is_stopped.store(true, Ordering::Release);
         self.0.token.unpark();
     }
+}
+
+/// Makes what the other functions need. Called before a run starts, because a run cannot be taken back for want of memory.
+///
+/// # Errors
+///
+/// If there is no memory.
+pub(super) fn prepare(scheduler: &'static Scheduler<Native>) -> Result<(), OutOfResources> {
+    scheduler.watches.get_or_make(Watches::default).map(|_| ())
 }
 
 /// Starts sysmon. After the run it continues while Gs are preempted, because they have to get their Ps back.
