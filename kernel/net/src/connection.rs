@@ -14,6 +14,7 @@ use crate::abandoned::Users;
 use crate::buffers::{Buffers, datagrams};
 use crate::error::NetError;
 use crate::key::{Key, Protocol};
+use crate::link::FRAME_BYTES;
 use crate::packet::{Segment, std_duration};
 use crate::sequence::Sent;
 use crate::state::{CLOSING, HALF_OPEN, SILENCE};
@@ -163,13 +164,18 @@ impl Connection {
     }
 
     /// Notes a segment that arrives. The first ones with data are acknowledged at once, as by Linux: the peer may send
-    /// only one segment at the beginning, and needs the acknowledgement to send more.
+    /// only one segment at the beginning, and needs the acknowledgement to send more. The acknowledgement of a later one
+    /// waits, unless it is longer than one of Ethernet, so that its peer or a device has put several together.
     pub(crate) fn acknowledge(&mut self, segment: Segment) {
-        if self.quick != 0 && segment.bytes != 0 {
-            self.quick -= 1;
-            if self.quick == 0 {
-                self.socket().set_ack_delay(std_duration(ACK_DELAY));
-            }
+        // The segments of a connection that the program has dropped are acknowledged at once: see `limit_silence`.
+        if segment.bytes == 0 || self.owner == Owner::Closing {
+            return;
+        }
+        self.quick = self.quick.saturating_sub(1);
+        if self.quick == 0 {
+            let is_long = segment.bytes > FRAME_BYTES;
+            let delay = if is_long { std_duration(Duration::ZERO) } else { std_duration(ACK_DELAY) };
+            self.socket().set_ack_delay(delay);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use gmp_sched::time::Instant;
 
-/// The largest frame to send: an Ethernet header and 1,500 bytes.
+/// The largest frame of an Ethernet: its header and 1,500 bytes.
 pub const FRAME_BYTES: usize = 1514;
 
 /// A link that passes Ethernet frames. Its functions do not block. When frames have arrived, or when there is room for
@@ -25,6 +25,11 @@ pub trait Link: Send {
 
     /// The length of the largest frame that may arrive. A device may put the segments of a connection together.
     fn largest(&self) -> usize {
+        self.largest_to_send()
+    }
+
+    /// The length of the largest frame to send, which is at most 65,535.
+    fn largest_to_send(&self) -> usize {
         FRAME_BYTES
     }
 
@@ -42,7 +47,7 @@ pub trait Link: Send {
     /// Whether there is room for a frame to send.
     fn can_send(&mut self) -> bool;
 
-    /// Sends a frame of at most [`FRAME_BYTES`] bytes. Drops the frame if there is no room.
+    /// Sends a frame of at most [so many](Self::largest_to_send) bytes. Drops the frame if there is no room.
     fn send(&mut self, frame: &[u8]);
 
     /// Makes the device look at what was sent, and at the room that `receive` has made. The device may look earlier.

@@ -1,10 +1,12 @@
 //! One frame at a time, as a device of smoltcp.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
+use gmp_sched::platform::OutOfResources;
 use smoltcp::iface::{Interface, PollResult, SocketSet};
 use smoltcp::phy::{Checksum, ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
@@ -14,7 +16,7 @@ use smoltcp::wire::{
 
 use crate::icmp::{self, Refusal};
 use crate::key::{Key, Protocol};
-use crate::link::{FRAME_BYTES, Link};
+use crate::link::Link;
 use crate::sequence::{self, Sent};
 use crate::split::split;
 
@@ -28,11 +30,22 @@ pub(crate) fn micros(now: gmp_sched::time::Instant) -> Instant {
     Instant::from_micros((now.as_nanos() / 1_000) as i64)
 }
 
+/// Returns memory for a frame of at most `bytes` bytes.
+///
+/// # Errors
+/// There is no memory.
+pub(crate) fn room_for_frame(bytes: usize) -> Result<Vec<u8>, OutOfResources> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(bytes).map_err(|_| OutOfResources)?;
+    room.resize(bytes, 0);
+    Ok(room)
+}
+
 /// A link, as smoltcp uses it for one set of sockets.
 pub(crate) struct Wire {
     pub(crate) link: Box<dyn Link>,
     /// Memory for a frame to send.
-    room: Box<[u8; FRAME_BYTES]>,
+    room: Vec<u8>,
     /// Whether a socket could not send because the link had no room.
     pub(crate) was_full: bool,
     /// Whether a socket could not send because the MAC address of its neighbour is not known.
@@ -42,8 +55,11 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    pub(crate) fn new(link: Box<dyn Link>) -> Self {
-        Self { link, room: Box::new([0; FRAME_BYTES]), was_full: false, is_unresolved: false, sent: Sent::new() }
+    /// # Errors
+    /// There is no memory.
+    pub(crate) fn new(link: Box<dyn Link>) -> Result<Self, OutOfResources> {
+        let room = room_for_frame(link.largest_to_send())?;
+        Ok(Self { link, room, was_full: false, is_unresolved: false, sent: Sent::new() })
     }
 }
 
@@ -99,7 +115,7 @@ impl Device for Packet<'_> {
     fn capabilities(&self) -> DeviceCapabilities {
         let mut capabilities = DeviceCapabilities::default();
         capabilities.medium = Medium::Ethernet;
-        capabilities.max_transmission_unit = FRAME_BYTES;
+        capabilities.max_transmission_unit = self.wire.link.largest_to_send();
         if self.wire.link.may_damage() {
             // Those of received frames are checked before smoltcp gets them, if that is needed.
             (capabilities.checksum.tcp, capabilities.checksum.udp) = (Checksum::Tx, Checksum::Tx);

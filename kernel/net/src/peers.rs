@@ -202,6 +202,20 @@ fn first_segments_are_acknowledged_at_once_and_later_ones_after_a_while() {
     bench.state.release(stream, bench.now);
 }
 
+/// A device may put the segments of a peer together, so that a second one need not come.
+#[test]
+fn segment_as_long_as_two_is_acknowledged_at_once() {
+    let (mut bench, listener) = computer();
+    let mut peer = Peer::new(100, 7);
+    peer.connect(&mut bench);
+    let stream = bench.state.accept(listener).unwrap();
+    (0..16).for_each(|_| drop(peer.send(&mut bench, ACK, b"data")));
+    for (bytes, answer) in [(2_920, &[ACK][..]), (1_460, &[]), (2_920, &[ACK]), (1_460, &[]), (4, &[ACK])] {
+        assert_eq!(peer.send(&mut bench, ACK, &vec![7; bytes]), answer, "{bytes}");
+    }
+    bench.state.release(stream, bench.now);
+}
+
 /// A peer that reads nothing for an hour keeps its connection, and gets the data when it has room.
 #[test]
 fn window_of_zero_is_probed_as_long_as_the_peer_answers() {

@@ -10,8 +10,6 @@ use smoltcp::wire::{
     EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, TcpSeqNumber,
 };
 
-use crate::link::FRAME_BYTES;
-
 /// What a connection keeps of the segments that it sends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
@@ -19,13 +17,13 @@ pub(crate) struct Sent {
     pub(crate) next: Option<TcpSeqNumber>,
     /// The first sequence number of the peer that it has not acknowledged.
     pub(crate) expected: TcpSeqNumber,
-    /// The length of the largest frame that reaches the peer.
+    /// The length of the largest frame that reaches the peer, if a router has named it.
     pub(crate) frame_bytes: u16,
 }
 
 impl Sent {
     pub(crate) const fn new() -> Self {
-        Self { next: None, expected: TcpSeqNumber(0), frame_bytes: FRAME_BYTES as u16 }
+        Self { next: None, expected: TcpSeqNumber(0), frame_bytes: u16::MAX }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::error::NetError;
 use crate::ipv6::Addresses;
 use crate::key::Key;
 use crate::link::Link;
-use crate::packet::{Class, Packet, Wire, classify, micros, send};
+use crate::packet::{Class, Packet, Wire, classify, micros, room_for_frame, send};
 use crate::readiness::{Readiness, Waits};
 use crate::sequence::Sent;
 use crate::services::Services;
@@ -94,14 +94,12 @@ impl<Plat: Platform> State<Plat> {
     ) -> Result<Self, OutOfResources> {
         let mut config = Config::new(EthernetAddress(link.mac()).into());
         config.random_seed = configuration.seed;
-        let mut wire = Wire::new(link);
+        let mut wire = Wire::new(link)?;
         let interface = Interface::new(config, &mut Packet { wire: &mut wire, received: None }, micros(now));
         let ipv6 = Addresses::new(configuration.ipv6, EthernetAddress(wire.link.mac()), now);
         let mut services = Services::new(configuration, now)?;
         services.due = services.due.min(ipv6.due());
-        let mut received = Vec::new();
-        received.try_reserve_exact(wire.link.largest()).map_err(|_| OutOfResources)?;
-        received.resize(wire.link.largest(), 0);
+        let received = room_for_frame(wire.link.largest())?;
         let mut state = Self {
             interface,
             wire,

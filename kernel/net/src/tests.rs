@@ -64,6 +64,10 @@ impl Link for Scripted {
         false
     }
 
+    fn largest(&self) -> usize {
+        4_096
+    }
+
     fn receive(&mut self, frame: &mut [u8]) -> Option<usize> {
         if !self.can_send() {
             return None;

@@ -99,10 +99,10 @@ fn the_two_kinds_of_addresses_do_not_meet() {
     });
 }
 
-/// A loopback on which a router says of each segment that it knows no way.
-struct NoWay(Loopback);
+/// A loopback, and what sends a frame over it.
+struct Through(Loopback, fn(&mut Loopback, &[u8]));
 
-impl Link for NoWay {
+impl Link for Through {
     fn mac(&self) -> [u8; 6] {
         self.0.mac()
     }
@@ -119,6 +119,10 @@ impl Link for NoWay {
         self.0.may_damage()
     }
 
+    fn largest_to_send(&self) -> usize {
+        self.0.largest_to_send()
+    }
+
     fn receive(&mut self, frame: &mut [u8]) -> Option<usize> {
         self.0.receive(frame)
     }
@@ -128,14 +132,7 @@ impl Link for NoWay {
     }
 
     fn send(&mut self, frame: &[u8]) {
-        const TCP: u8 = 6;
-        const ICMP: u8 = 1;
-        if frame[12..14] != [8, 0] || frame[23] != TCP {
-            return self.0.send(frame);
-        }
-        let mut message = [&frame[..34], &[3, 1, 0, 0, 0, 0, 0, 0], &frame[14..42]].concat();
-        (message[16], message[17], message[23]) = (0, 20 + 8 + 28, ICMP);
-        self.0.send(&message);
+        (self.1)(&mut self.0, frame);
     }
 
     fn flush(&mut self) {}
@@ -145,16 +142,75 @@ impl Link for NoWay {
     }
 }
 
+/// A router says of each segment that it knows no way.
+fn refuse(link: &mut Loopback, frame: &[u8]) {
+    const TCP: u8 = 6;
+    const ICMP: u8 = 1;
+    if frame[12..14] != [8, 0] || frame[23] != TCP {
+        return link.send(frame);
+    }
+    let mut message = [&frame[..34], &[3, 1, 0, 0, 0, 0, 0, 0], &frame[14..42]].concat();
+    (message[16], message[17], message[23]) = (0, 20 + 8 + 28, ICMP);
+    link.send(&message);
+}
+
 #[test]
 fn connect_ends_when_a_router_knows_no_way() {
     static STACK: OnceLock<Stack> = OnceLock::new();
     // SAFETY: the threads of the test stay alive until the process ends.
     unsafe { native::enter() }.run(2, || {
-        let stack = stack_on(&STACK, NoWay(Loopback::new()));
+        let stack = stack_on(&STACK, Through(Loopback::new(), refuse));
         let listener = TcpListener::bind_on(stack, "127.0.0.1:0").unwrap();
         let result = TcpStream::connect_on(stack, listener.local_addr(), Limit::NONE).map(drop);
         assert_eq!(result, Err(NetError::HostUnreachable));
         assert_eq!(stack.usage(), Usage { listeners: 1, ..Usage::default() });
+    });
+}
+
+/// Sends a MiB over a connection to the address, and compares what arrives.
+fn transfer(stack: &'static Stack, address: &str) {
+    let listener = TcpListener::bind_on(stack, address).unwrap();
+    let near = TcpStream::connect_on(stack, listener.local_addr(), Limit::NONE).unwrap();
+    let (far, _) = listener.accept().unwrap();
+    let data: Vec<u8> = (0..1 << 20_u32).map(|at: u32| (at % 251) as u8).collect();
+    let sent = data.clone();
+    let writes = go(move || near.write_all(&sent).map(|()| drop(near)));
+    let (mut received, mut buffer) = (Vec::new(), vec![0; 65_536]);
+    while let count @ 1.. = far.read(&mut buffer).unwrap() {
+        received.extend_from_slice(&buffer[..count]);
+    }
+    writes.join().unwrap().unwrap();
+    assert!(received == data);
+}
+
+#[test]
+fn stream_in_bulk_needs_few_frames() {
+    static STACK: OnceLock<Stack> = OnceLock::new();
+    static FRAMES: AtomicUsize = AtomicUsize::new(0);
+    fn count(link: &mut Loopback, frame: &[u8]) {
+        FRAMES.fetch_add(1, Ordering::Relaxed);
+        link.send(frame);
+    }
+    // SAFETY: the threads of the test stay alive until the process ends.
+    unsafe { native::enter() }.run(1, || {
+        let stack = stack_on(&STACK, Through(Loopback::new(), count));
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let before = FRAMES.load(Ordering::Relaxed);
+            transfer(stack, address);
+            let frames = FRAMES.load(Ordering::Relaxed) - before;
+            assert!(frames < 200, "{frames} to {address}");
+        }
+    });
+}
+
+#[test]
+fn more_streams_than_there_is_room_for_frames_arrive_whole() {
+    static STACK: OnceLock<Stack> = OnceLock::new();
+    // SAFETY: the threads of the test stay alive until the process ends.
+    unsafe { native::enter() }.run(2, || {
+        let stack = loopback(&STACK);
+        let all: Vec<_> = (0..50).map(|_| go(move || transfer(stack, "127.0.0.1:0"))).collect();
+        all.into_iter().for_each(|one| one.join().unwrap());
     });
 }
 
