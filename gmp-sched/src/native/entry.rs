@@ -4,10 +4,12 @@ use core::panic::AssertUnwindSafe;
 use std::panic;
 use std::sync::mpsc;
 
+use super::watch::Watch;
 use super::{BodyEnds, Native, alive, exception, overflow, panic_hook, pool, schedtrace, stack, watch};
 use crate::entities::scheduler::Scheduler;
 use crate::lifecycle::closure::__rust_begin_short_backtrace;
 use crate::lifecycle::exit::exit_body;
+use crate::platform::OutOfResources;
 use crate::policy::Policy;
 use crate::report::schedtrace::Schedtrace;
 
@@ -139,6 +141,15 @@ impl Threads {
         self.run_with(processors, |_| __rust_begin_short_backtrace(main))
     }
 
+    /// Makes what a run needs beside Gs and Ms: the policy, and the threads that watch the scheduler.
+    fn prepare(self, scheduler: &'static Scheduler<Native>) -> Result<[Option<Watch>; 2], OutOfResources> {
+        self.policy.map_or(Ok(()), |policy| scheduler.set_policy(policy))?;
+        let settings = self.schedtrace.or_else(schedtrace::of_environment);
+        let sysmon = watch::make_sysmon(scheduler)?;
+        let printer = settings.map(|settings| watch::make_printer(scheduler, settings)).transpose()?;
+        Ok([Some(sysmon), printer])
+    }
+
     /// Like [`run`](Self::run), but passes the scheduler to `main`, for counters and dumps.
     ///
     /// # Panics
@@ -154,11 +165,10 @@ impl Threads {
         exception::install();
         panic_hook::install();
         let scheduler = pool::enter(processors);
-        let policy = || self.policy.map_or(Ok(()), |policy| scheduler.set_policy(policy));
-        if watch::prepare(scheduler).and_then(|()| policy()).is_err() {
+        let Ok(watches) = self.prepare(scheduler) else {
             pool::leave(scheduler);
-            panic!("no memory for a scheduler");
-        }
+            panic!("no threads or memory for a scheduler");
+        };
         alive::enter(scheduler);
         let (result_sender, result) = mpsc::channel();
         let main = move || {
@@ -186,14 +196,14 @@ impl Threads {
         if let Err(error) = unsafe { scheduler.start_with_stack(self.main_stack_size, main) } {
             alive::leave(scheduler);
             scheduler.end_machines();
+            // They end, which `leave` waits for.
+            drop(watches);
             pool::leave(scheduler);
             panic!("no threads for all Ps, or no stack for the main G: {error}");
         }
-        let sysmon = watch::start_sysmon(scheduler);
-        let settings = self.schedtrace.or_else(schedtrace::of_environment);
-        let printer = settings.map(|settings| watch::start_printer(scheduler, settings));
+        watches.iter().flatten().for_each(Watch::begin);
         let outcome = result.recv().expect("main sends its result or keeps the sender");
-        drop((sysmon, printer));
+        drop(watches);
         pool::leave(scheduler);
         match outcome {
             Ok(value) => value,

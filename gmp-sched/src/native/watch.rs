@@ -23,42 +23,55 @@ struct Watches {
     printer: Stop,
 }
 
-impl Watches {
-    /// Those of `scheduler`, which [`prepare`] has made.
-    fn of(scheduler: &'static Scheduler<Native>) -> &'static Self {
-        scheduler.watches.get().expect("a scheduler that was prepared")
-    }
-}
-
 #[derive(Default)]
 struct Stop {
+    has_begun: AtomicBool,
     is_stopped: AtomicBool,
     token: Thread,
 }
 
-/// A thread that repeats something until it is stopped.
+/// A thread that repeats something from the beginning of a run until it is stopped. It is made before the run begins: the
+/// Gs of a run that has begun cannot be taken back if there is no thread or memory.
 pub(super) struct Watch(&'static Stop);
 
 impl Watch {
-    /// Starts a thread that calls `check` again and again, and waits each time for as long as `check` returns. When the
-    /// thread has been stopped, it ends as soon as `goes_on` returns `false`. The thread is a user of `scheduler`.
-    fn start(
+    /// Makes a thread that calls `check` again and again, and waits each time for as long as `check` returns. It waits
+    /// for [`begin`](Self::begin) first. When the thread has been stopped, it ends as soon as `goes_on` returns `false`.
+    /// The thread is a user of `scheduler`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no thread.
+    fn new(
         scheduler: &'static Scheduler<Native>,
         stop: &'static Stop,
         mut check: impl FnMut() -> Duration + Send + 'static,
         goes_on: impl Fn() -> bool + Send + 'static,
-    ) -> Self {
+    ) -> Result<Self, OutOfResources> {
+        stop.has_begun.store(false, Ordering::Relaxed);
         stop.is_stopped.store(false, Ordering::Relaxed);
         pool::thread_begins(scheduler);
-        thread::spawn(move || {
-            // Ordering: Acquire; partner: the Release in `drop`.
+        let made = thread::Builder::new().spawn(move || {
+            // Ordering: Acquire, here and below; partners: the Release in `begin` and in `drop`.
+            while !stop.has_begun.load(Ordering::Acquire) && !stop.is_stopped.load(Ordering::Acquire) {
+                stop.token.park(None);
+            }
             while !stop.is_stopped.load(Ordering::Acquire) || goes_on() {
                 let delay = check();
                 stop.token.park(Some(Native::now() + delay));
             }
             pool::thread_ends(scheduler);
         });
-        Self(stop)
+        if made.is_err() {
+            pool::thread_ends(scheduler);
+        }
+        made.map(|_| Self(stop)).map_err(|_| OutOfResources)
+    }
+
+    /// Called when the run has begun.
+    pub(super) fn begin(&self) {
+        self.0.has_begun.store(true, Ordering::Release);
+        self.0.token.unpark();
     }
 }
 
@@ -70,24 +83,20 @@ impl Drop for Watch {
     }
 }
 
-/// Makes what the other functions need. Called before a run starts, because a run cannot be taken back for want of memory.
+/// Makes sysmon. After the run it continues while Gs are preempted, because they have to get their Ps back.
 ///
 /// # Errors
 ///
-/// If there is no memory.
-pub(super) fn prepare(scheduler: &'static Scheduler<Native>) -> Result<(), OutOfResources> {
-    scheduler.watches.get_or_make(Watches::default).map(|_| ())
-}
-
-/// Starts sysmon. After the run it continues while Gs are preempted, because they have to get their Ps back.
-pub(super) fn start_sysmon(scheduler: &'static Scheduler<Native>) -> Watch {
+/// If there is no thread or memory.
+pub(super) fn make_sysmon(scheduler: &'static Scheduler<Native>) -> Result<Watch, OutOfResources> {
     let mut sysmon = Sysmon::new(scheduler);
     let mut blocked = blocked::Check::new(scheduler);
     let check = move || {
         blocked.run();
         sysmon.check()
     };
-    Watch::start(scheduler, &Watches::of(scheduler).sysmon, check, || has_preempted(scheduler))
+    let watches = scheduler.watches.get_or_make(Watches::default)?;
+    Watch::new(scheduler, &watches.sysmon, check, || has_preempted(scheduler))
 }
 
 /// Lets the sysmon of `scheduler`, if there is one, check at once. Async-signal-safe.
@@ -97,8 +106,15 @@ pub(super) fn wake_sysmon(scheduler: &'static Scheduler<Native>) {
     }
 }
 
-/// Prints the state of the scheduler periodically.
-pub(super) fn start_printer(scheduler: &'static Scheduler<Native>, settings: Schedtrace) -> Watch {
+/// Makes the thread that prints the state of the scheduler periodically.
+///
+/// # Errors
+///
+/// If there is no thread or memory.
+pub(super) fn make_printer(
+    scheduler: &'static Scheduler<Native>,
+    settings: Schedtrace,
+) -> Result<Watch, OutOfResources> {
     let mut printer = Printer::new(scheduler, settings);
     let check = move || {
         if let Some(text) = printer.text_if_due() {
@@ -106,5 +122,6 @@ pub(super) fn start_printer(scheduler: &'static Scheduler<Native>, settings: Sch
         }
         printer.next() - Native::now()
     };
-    Watch::start(scheduler, &Watches::of(scheduler).printer, check, || false)
+    let watches = scheduler.watches.get_or_make(Watches::default)?;
+    Watch::new(scheduler, &watches.printer, check, || false)
 }
