@@ -6,6 +6,7 @@
 //! | [`take_background`] | `pick`, before the M goes idle | the G that frees the memory of caches | the M goes idle |
 //! | [`wait_for_locked`], [`start_elsewhere`] | `schedule`, `pick` | an M whose G is locked to it runs no other G; a G that is locked to another M runs there | no G is locked |
 //! | [`ready_elsewhere`] | `ready` | a G that is locked to its M goes to no queue of a P | as above |
+//! | [`lets_next_run_first`] | `take_global` | a G that was displaced in place continues only after the Gs that the urgent one has readied | no G is displaced in place |
 //! | [`displace_locked`] | `preempt` | g0 hands the P of a locked G to another M, which runs the urgent G | as above |
 //! | [`stay_on`], [`unlock`] | `syscall_return`, `finish` | a G is locked at the end of a system call in which it must not leave its thread, until it ends | such a G ends the program |
 //! | [`stay_to_unwind`], [`unlock_after_unwinding`] | `native` | a G that waits while it unwinds is locked to its thread | such a G ends the program |
@@ -29,7 +30,7 @@ pub(crate) use crate::refinements::by_policy::{
 };
 pub(crate) use crate::refinements::exchange_stacks::{pass_stack_on, reuse_stack};
 pub(crate) use crate::refinements::lock_os_thread::{
-    displace_locked, ready_elsewhere, start_elsewhere, stay_on, unlock, wait_for_locked,
+    displace_locked, lets_next_run_first, ready_elsewhere, start_elsewhere, stay_on, unlock, wait_for_locked,
 };
 #[cfg(feature = "std")]
 pub(crate) use crate::refinements::lock_os_thread::{stay_to_unwind, unlock_after_unwinding};

@@ -2,6 +2,7 @@
 
 use crate::base::atomic::Ordering;
 use crate::base::run_queue::RING_CAPACITY;
+use crate::engine::hooks;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
@@ -16,8 +17,7 @@ pub(crate) fn check_global_queue<Plat: Platform>(
         return None;
     }
     let mut shared = scheduler.shared.lock();
-    // A displaced G continues after the Gs that the urgent one has readied. So the queue is checked after them.
-    if processor.queue.next().is_some() && shared.locked.front().is_some_and(Goroutine::is_displaced_in_place) {
+    if hooks::lets_next_run_first(processor, &shared) {
         processor.request_global_check();
         return None;
     }

@@ -1,6 +1,6 @@
 //! The G that is locked to an M; see [`crate::refinements::lock_os_thread`].
 
-use crate::base::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::base::atomic::{AtomicBool, AtomicU64};
 use crate::base::reference::AtomicRef;
 
 /// The G of type `T` that is locked to an M, if there is one.
@@ -25,11 +25,6 @@ pub(crate) struct Locked<T: 'static> {
 }
 
 impl<T> Locked<T> {
-    /// Whether the G was displaced in place, and has not continued yet.
-    pub(crate) fn is_displaced(&self) -> bool {
-        self.used.load(Ordering::Relaxed) != 0
-    }
-
     pub(crate) fn new() -> Self {
         Self {
             goroutine: AtomicRef::none(),

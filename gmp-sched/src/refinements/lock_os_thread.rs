@@ -184,6 +184,15 @@ pub(crate) fn wait_for_locked<Plat: Platform>(
     Some(locked)
 }
 
+/// Whether the G in `runnext` of the P runs before the first runnable locked G, because that one was displaced in place
+/// (see `preempt_in_place`): the urgent G that has displaced it may have readied the G in `runnext`.
+pub(crate) fn lets_next_run_first<Plat: Platform>(processor: &Processor<Plat>, shared: &Shared<Plat>) -> bool {
+    let machine = shared.locked.front().and_then(Goroutine::locked_machine);
+    // Ordering: the M has stored this before it put its G on the list, under the lock.
+    let is_displaced = machine.is_some_and(|machine| machine.locked.used.load(Ordering::Relaxed) != 0);
+    is_displaced && processor.queue.next().is_some()
+}
+
 /// If `goroutine`, which `machine` has picked, is locked to another M, lets that M run the G and returns `true`.
 #[inline(always)]
 pub(crate) fn start_elsewhere<Plat: Platform>(

@@ -84,6 +84,11 @@ pub(crate) fn wait_for_locked<Plat: Platform>(
 }
 
 #[inline(always)]
+pub(crate) fn lets_next_run_first<Plat: Platform>(_: &Processor<Plat>, _: &Shared<Plat>) -> bool {
+    false
+}
+
+#[inline(always)]
 pub(crate) fn start_elsewhere<Plat: Platform>(_: &'static Machine<Plat>, _: &'static Goroutine<Plat>) -> bool {
     false
 }

@@ -219,11 +219,6 @@ impl<Plat: Platform> Goroutine<Plat> {
         cfg!(feature = "refinements") && self.locked_machine().is_some()
     }
 
-    /// Whether the G was displaced by an urgent one, and keeps its M. See [`crate::refinements::preempt_in_place`].
-    pub(crate) fn is_displaced_in_place(&self) -> bool {
-        cfg!(feature = "refinements") && self.locked_machine().is_some_and(|machine| machine.locked.is_displaced())
-    }
-
     /// The M to which the G is locked, if any.
     #[inline(always)]
     pub(crate) fn locked_machine(&self) -> Option<&'static Machine<Plat>> {
