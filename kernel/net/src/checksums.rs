@@ -3,9 +3,9 @@
 
 use core::net::IpAddr;
 
-use smoltcp::wire::{
-    EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, Ipv6ExtHeader, Ipv6Packet, TcpPacket, UdpPacket,
-};
+use smoltcp::wire::{EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, UdpPacket};
+
+use crate::packet::content_of_ipv6;
 
 /// Whether the checksum of the segment or datagram in a frame is right. Returns `false` for parts of IPv4 packets, which
 /// are not put together, and `true` for other frames, which smoltcp checks, or does not accept.
@@ -30,13 +30,7 @@ fn of_ipv4(packet: &[u8]) -> Option<bool> {
 
 fn of_ipv6(packet: &[u8]) -> Option<bool> {
     let packet = Ipv6Packet::new_checked(packet).ok()?;
-    let (mut protocol, mut payload) = (packet.next_header(), packet.payload());
-    // The only header that smoltcp skips.
-    if protocol == IpProtocol::HopByHop {
-        let options = Ipv6ExtHeader::new_checked(payload).ok()?;
-        protocol = options.next_header();
-        payload = payload.get(8 * (usize::from(options.header_len()) + 1)..)?;
-    }
+    let (protocol, payload) = content_of_ipv6(&packet)?;
     of_content(protocol, (packet.src_addr().into(), packet.dst_addr().into()), payload)
 }
 

@@ -248,13 +248,7 @@ fn of_ipv4(packet: &[u8]) -> Option<Class> {
 
 fn of_ipv6(packet: &[u8]) -> Option<Class> {
     let packet = Ipv6Packet::new_checked(packet).ok()?;
-    let (mut protocol, mut payload) = (packet.next_header(), packet.payload());
-    // The only header that smoltcp skips.
-    if protocol == IpProtocol::HopByHop {
-        let options = Ipv6ExtHeader::new_checked(payload).ok()?;
-        protocol = options.next_header();
-        payload = payload.get(8 * (usize::from(options.header_len()) + 1)..)?;
-    }
+    let (protocol, payload) = content_of_ipv6(&packet)?;
     if protocol == IpProtocol::Icmpv6 {
         return match payload.first() {
             Some(kind) if ABOUT_NEIGHBOURS.contains(kind) => Some(Class::Neighbour),
@@ -262,6 +256,17 @@ fn of_ipv6(packet: &[u8]) -> Option<Class> {
         };
     }
     of_ports(protocol, (packet.src_addr().into(), packet.dst_addr().into()), payload)
+}
+
+/// Returns the protocol of the content of a packet, and the content: what comes after the header of options, which is the
+/// only further header that smoltcp skips.
+pub(crate) fn content_of_ipv6<'p>(packet: &Ipv6Packet<&'p [u8]>) -> Option<(IpProtocol, &'p [u8])> {
+    let (protocol, payload) = (packet.next_header(), packet.payload());
+    if protocol != IpProtocol::HopByHop {
+        return Some((protocol, payload));
+    }
+    let options = Ipv6ExtHeader::new_checked(payload).ok()?;
+    Some((options.next_header(), payload.get(8 * (usize::from(options.header_len()) + 1)..)?))
 }
 
 fn of_ports(protocol: IpProtocol, (peer, local): (IpAddr, IpAddr), payload: &[u8]) -> Option<Class> {

@@ -225,9 +225,19 @@ impl<Plat: Platform> Stack<Plat> {
         self.state.lock().usage()
     }
 
-    /// Whether a listener or a UDP socket can have this address: it is one of the computer, or stands for all of them.
-    pub(crate) fn can_bind(&self, address: IpAddr) -> bool {
-        address.is_unspecified() || self.state.lock().interface.has_ip_addr(address)
+    /// Makes a listener or a UDP socket by `bind`. The address has to be one of the computer, or to stand for all of them.
+    fn bind<R>(
+        &'static self,
+        address: IpAddr,
+        bind: impl FnOnce(&mut State<Plat>) -> Result<R, NetError>,
+    ) -> Result<R, NetError> {
+        self.with(|state| {
+            if !address.is_unspecified() && !state.interface.has_ip_addr(address) {
+                return Err(NetError::AddrNotAvailable);
+            }
+            state.check_link()?;
+            bind(state)
+        })
     }
 
     /// Waits until the computer has an IPv4 address, and returns it.

@@ -44,11 +44,7 @@ impl<Plat: Platform> TcpListener<StackListener<Plat>> {
 impl<Plat: Platform> StackListener<Plat> {
     #[track_caller]
     fn bind(stack: &'static Stack<Plat>, address: SocketAddr) -> Result<Self, NetError> {
-        if !stack.can_bind(address.ip()) {
-            return Err(NetError::AddrNotAvailable);
-        }
-        stack.with(|state| {
-            state.check_link()?;
+        stack.bind(address.ip(), |state| {
             let (index, port, waits) = state.listen(address)?;
             Ok(Self { stack, index, address: SocketAddr::new(address.ip(), port), waits })
         })

@@ -47,11 +47,7 @@ impl<Plat: Platform> UdpSocket<StackDatagrams<Plat>> {
 impl<Plat: Platform> StackDatagrams<Plat> {
     #[track_caller]
     fn bind(stack: &'static Stack<Plat>, address: SocketAddr) -> Result<Self, NetError> {
-        if !stack.can_bind(address.ip()) {
-            return Err(NetError::AddrNotAvailable);
-        }
-        stack.with(|state| {
-            state.check_link()?;
+        stack.bind(address.ip(), |state| {
             let (index, port) = state.bind_datagrams(address)?;
             state.note_user(index, caller::<Plat>());
             let waits = state.waits(index);
