@@ -144,8 +144,8 @@ impl Arguments {
         if setting == Setting::Instructions { 1 } else { self.rounds }
     }
 
-    /// Returns the filters for the benchmarks. The word `net` stands for their workloads of the loopback if
-    /// instructions are counted. In the other settings it stands for no workload of the benchmarks.
+    /// Returns the filters for the benchmarks. If instructions are counted, the word `net` is replaced by the names of
+    /// the benchmarks that use the loopback. Otherwise it is left out, because it selects the servers.
     pub fn benchmark_filters(&self, setting: Setting) -> Vec<String> {
         let loopback = if setting == Setting::Instructions { &LOOPBACK[..] } else { &[] };
         let is_net = self.filters.iter().any(|filter| filter == FILTER);

@@ -29,9 +29,9 @@ pub fn sleepers(&procs: &usize) {
     });
 }
 
-/// Calls `body` again and again while each worker has a hog. (A hog is a task that computes and never waits.) Returns
-/// the results. A hog never gives way, and `body` does not run beside it. So hogs that ended after 100 results, as in
-/// Go, would never end. These end after a second, and there is one result.
+/// Calls `body` again and again while each worker has a hog, and returns the results. A hog is a task that computes and
+/// never awaits, so nothing preempts it, and `body` runs only when the hogs have ended. In Go they end after 100 results.
+/// Here that would be never, so they end after a second, and there is one result.
 async fn beside_hogs<B: Future<Output = Duration>>(procs: usize, body: impl Fn() -> B) -> Vec<Duration> {
     let end = Instant::now() + Duration::from_secs(1);
     let hogs = (0..procs).map(|_| tokio::spawn(async move { compute_until(|| Instant::now() >= end) })).collect();
