@@ -27,9 +27,9 @@
 //! | | `switch`, `park`, `ready` | switching from a G, the commit on the far side, parking and readying | `execute`, `mcall`, `gopark`, `goready` |
 //! | | `wake`, [`idle`], `timekeeper` | wakeups; idle Ps and Ms, and why no wakeup is lost; the M that wakes for the timers of idle Ps | `wakep`, `startm`, `stopm`, `wakeNetPoller` |
 //! | | `slice`, [`preempt`], [`sysmon`] | time slices and preemption; the monitor of slices and system calls | `retake`, `gopreempt_m`, `sysmon` |
-//! | | [`syscall`], `handoff` | system calls and handoff | `entersyscall`, `exitsyscall`, `handoffp` |
+//! | | [`syscall`], `syscall_return`, `handoff` | system calls, the return from them, and handoff | `entersyscall`, `exitsyscall`, `handoffp` |
 //! | | `poll` | which M takes the signals that devices have raised | `netpoll` |
-//! | | `urgent`, `arm_timers` | when the Gs of events run before others; arming timers | `timers` |
+//! | | `urgent`, `timers` | when the Gs of events run before others; arming and firing timers | `timers` |
 //! | | `deadlock` | deadlock detection | `checkdead` |
 //! | | `machines` | making Ms | `newm` |
 //! | | `hooks` | where the refinements are attached | |

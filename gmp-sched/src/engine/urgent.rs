@@ -26,13 +26,12 @@ use core::time::Duration;
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::engine::enqueue::put_next_last;
-use crate::engine::hooks::Window;
 use crate::engine::ready::make_runnable;
+use crate::engine::timers::take_due;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
-use crate::entities::window::At;
 use crate::platform::{Pinned, Platform};
 
 /// How long a P runs urgent Gs one after the other while other Gs wait.
@@ -171,26 +170,6 @@ pub(crate) fn take_urgent<Plat: Platform>(
     })
 }
 
-/// Fires due timers of the P `of` until one of them makes a G runnable that this M may run. Returns that G, which the
-/// caller must run or enqueue, or `None` if there is no such G. `of` need not be the current P. Go: `timers.check`.
-#[inline(always)]
-pub(crate) fn take_due<Plat: Platform>(
-    pinned: &Pinned<Plat>,
-    of: &'static Processor<Plat>,
-    now: Instant,
-) -> Option<&'static Goroutine<Plat>> {
-    let here = pinned.machine().processor();
-    while let Some(action) = of.pop_due_timer(here, now) {
-        let window = Window::<Plat>::open(At::DueTimer);
-        let readied = action.run(pinned, now);
-        window.close();
-        if readied.is_some() {
-            return readied;
-        }
-    }
-    None
-}
-
 /// Makes sure that the next urgent G is noticed in time. Called when a G is about to run on the current P, and no
 /// urgent G may displace that G for a while.
 #[inline]
@@ -209,13 +188,5 @@ pub(crate) fn await_next<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'sta
         processor.check_at(pinned, undisturbed_until);
     } else if Plat::TIMER_INTERRUPTS && earliest != Instant::NEVER {
         processor.check_at(pinned, earliest);
-    }
-}
-
-impl<Plat: Platform> Scheduler<Plat> {
-    /// Whether any P has a timer that is due.
-    pub(crate) fn is_timer_due(&'static self) -> bool {
-        let earliest = self.processors().iter().map(|processor| processor.timers.earliest()).min();
-        earliest.is_some_and(|earliest| earliest != Instant::NEVER && earliest <= Plat::now())
     }
 }

@@ -3,9 +3,9 @@
 use core::time::Duration;
 
 use crate::base::instant::Instant;
-use crate::engine::arm_timers::arm;
 use crate::engine::hooks::before_wait;
 use crate::engine::park::park_with;
+use crate::engine::timers::arm;
 use crate::entities::bubble::BubbleRef;
 use crate::entities::current::CurrentGoroutine;
 use crate::entities::goroutine::{WaitGeneration, WaitReason};

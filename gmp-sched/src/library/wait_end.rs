@@ -1,7 +1,7 @@
 //! A [`WaitEnd`] may end a wait before the event for which the G waits has come.
 
 use crate::base::instant::Instant;
-use crate::engine::arm_timers::arm;
+use crate::engine::timers::arm;
 use crate::entities::goroutine::{Goroutine, WaitGeneration};
 use crate::entities::timers::Action;
 use crate::platform::{Pinned, Platform};

@@ -14,7 +14,7 @@ use crate::base::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::base::instant::Instant;
 use crate::base::points::{Points, Site};
 use crate::engine::steal::share;
-use crate::engine::urgent::take_due;
+use crate::engine::timers::take_due;
 use crate::entities::goroutine::{Goroutine, WaitReason};
 use crate::entities::machine::Machine;
 use crate::entities::processor::Processor;

@@ -1,10 +1,15 @@
-//! Arming timers, and running the actions of due ones.
+//! Arming timers, and firing due ones. The data is in `entities::timers`; [`urgent`](crate::engine::urgent) says when a P
+//! fires them, and [`timekeeper`](crate::engine::timekeeper) who wakes for those of idle Ps.
 
 use crate::base::instant::Instant;
+use crate::engine::hooks::Window;
 use crate::engine::ready::make_runnable;
 use crate::entities::bubble::BubblePointer;
 use crate::entities::goroutine::Goroutine;
+use crate::entities::processor::Processor;
+use crate::entities::scheduler::Scheduler;
 use crate::entities::timers::{Action, Timer};
+use crate::entities::window::At;
 use crate::platform::{Pinned, Platform};
 
 impl<Plat: Platform> Action<Plat> {
@@ -19,6 +24,34 @@ impl<Plat: Platform> Action<Plat> {
             }
             Self::Fire(target, setting) => target.0.fire(pinned, setting, now),
         }
+    }
+}
+
+/// Fires due timers of the P `of` until one of them makes a G runnable that this M may run. Returns that G, which the
+/// caller must run or enqueue, or `None` if there is no such G. `of` need not be the current P. Go: `timers.check`.
+#[inline(always)]
+pub(crate) fn take_due<Plat: Platform>(
+    pinned: &Pinned<Plat>,
+    of: &'static Processor<Plat>,
+    now: Instant,
+) -> Option<&'static Goroutine<Plat>> {
+    let here = pinned.machine().processor();
+    while let Some(action) = of.pop_due_timer(here, now) {
+        let window = Window::<Plat>::open(At::DueTimer);
+        let readied = action.run(pinned, now);
+        window.close();
+        if readied.is_some() {
+            return readied;
+        }
+    }
+    None
+}
+
+impl<Plat: Platform> Scheduler<Plat> {
+    /// Whether any P has a timer that is due.
+    pub(crate) fn is_timer_due(&'static self) -> bool {
+        let earliest = self.processors().iter().map(|processor| processor.timers.earliest()).min();
+        earliest.is_some_and(|earliest| earliest != Instant::NEVER && earliest <= Plat::now())
     }
 }
 
