@@ -1,5 +1,5 @@
 //! The kernel's options, in a table. Both `boot` and the kernel check the options on their command lines against this
-//! table. docs/manual/options.md explains what each option does.
+//! table. docs/manual/options.md explains what each option does, and kernel/src/boot/options.rs reads them.
 //!
 //! The table has no keys that begin with [`PROGRAM_PREFIX`], because such keys belong to the program.
 

@@ -40,6 +40,7 @@ pub enum Slice {
     New,
     /// The G came from `runnext` and runs in the rest of the current slice. Two Gs that keep readying each other
     /// therefore share one slice. When this slice ends, the Gs of the ring run first. Go: `inheritTime`.
+    #[doc(alias = "inheritTime")]
     Inherited,
 }
 
@@ -178,6 +179,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     /// store replaces a locked instruction. The benchmark `raw_lock` measures 2 to 5 ns for a locked instruction on
     /// threads. With the plain store, a yield takes one instruction fewer, and a round trip over channels takes two
     /// fewer.
+    #[doc(alias = "runqget")]
     #[inline(always)]
     pub fn pop(&self, has_thieves: bool) -> Option<(&'static T, Slice)> {
         S::point(Site::RunQueue);
@@ -237,6 +239,7 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
     /// If no element is to be moved, takes the element in `runnext` instead, but only if that element is `seen`. Before
     /// the call, the caller has read `seen` by [`next`](Self::next), and has then waited for a moment if the owner was
     /// likely to run that element itself. Returns `None` if nothing was stolen.
+    #[doc(alias = "runqsteal")]
     pub fn steal_into(&self, thief: &Self, share: impl Fn(u32) -> u32, seen: Option<&'static T>) -> Option<&'static T> {
         // Ordering: Relaxed, because only the owner of `thief`, which is the caller, writes the `tail` of `thief`.
         let base = thief.tail.load(Ordering::Relaxed);

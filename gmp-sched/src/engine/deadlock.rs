@@ -1,4 +1,4 @@
-//! Deadlock detection: no G runs, and none ever will. Go: `checkdead`.
+//! Deadlock detection: no G runs, and none ever will. [`Platform::fatal`] reports it. Go: `checkdead`.
 
 use crate::base::atomic::Ordering;
 use crate::base::id::GoroutineId;

@@ -5,7 +5,7 @@
 //! | step | source of the next G | Go: `findRunnable` (runtime/proc.go, go1.27) |
 //! |---|---|---|
 //! | 1 | the urgent Gs of this P: those of due timers, ready devices and ended blocking calls (see `urgent`) | `pp.timers.check`; `netpoll` |
-//! | 2 | every 61st tick, or when requested: the first locked G or the first G of the global queue | `schedtick % 61` |
+//! | 2 | every [61st](crate::entities::processor::GLOBAL_QUEUE_INTERVAL) tick, or when requested: the first locked G or the first G of the global queue | `schedtick % 61` |
 //! | 3 | `runnext`, then the local ring | `runqget` |
 //! | 4 | a batch from the global queue | `globrunqgetbatch` |
 //! | 5 | the other Ps (see `steal`) | `stealWork` |

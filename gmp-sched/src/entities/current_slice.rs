@@ -1,5 +1,5 @@
 //! The current slice of a P: what the timer's interrupt handler and sysmon need to measure it, and what a preemption
-//! records.
+//! records. [`slice`](crate::engine::slice) measures it, and [`pick`](crate::engine::pick) says which Gs share it.
 
 use crate::base::atomic::{AtomicU64, Ordering};
 use crate::base::instant::Instant;

@@ -1,7 +1,7 @@
 //! The timers of a P, and the time of the earliest of them, which can be read without a lock.
 //!
 //! Go's `timers` (runtime/time.go) has a heap per P; here it is a [timing wheel](crate::base::timing_wheel). An M that
-//! finds nothing else to do also runs the due timers of other Ps.
+//! finds nothing else to do also runs the due timers of other Ps. (`engine::timers` arms and fires timers.)
 //!
 //! The *timer owner* of a P makes sure that the timers of the P fire in time. If an M holds the P, that M is the timer
 //! owner: it checks the timers when an interrupt comes, or, on a platform without timer interrupts, whenever it picks a

@@ -90,7 +90,8 @@ fn fatal_panic<Plat: Platform>(me: &'static Goroutine<Plat>) -> ! {
 }
 
 /// Counts the calling G as finished, removes it from its bubble, and switches to the next G or to g0. Does not return.
-/// `commit` runs after the switch.
+/// `commit` runs after the switch. Go: `goexit0`.
+#[doc(alias = "goexit0")]
 #[inline(always)]
 pub(crate) fn end<Plat: Platform>(
     caller: CurrentGoroutine<Plat>,

@@ -1,4 +1,4 @@
-//! The list of Gs in the report of a panic or a deadlock.
+//! The list of Gs in the report of a panic or a deadlock. (The platform writes the report: `Platform::fatal`.)
 
 use core::fmt;
 use core::hash::{Hash, Hasher};

@@ -1,4 +1,4 @@
-//! The table of connections.
+//! The table of connections, in which `State` finds the connection of a packet.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -1,4 +1,5 @@
-//! The stack of a G, as addresses. (`lifecycle::free_slots` allocates stacks.)
+//! The stack of a G, as addresses. Its memory comes from [`Platform::allocate_stack`]: in the kernel from `mm::stack`, on
+//! threads from `native::stack`. `lifecycle::free_slots` asks for it, and `entities::free_stacks` gives it back.
 
 use core::ops::Range;
 

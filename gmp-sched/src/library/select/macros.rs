@@ -1,4 +1,4 @@
-//! The `select!` macro.
+//! The `select!` macro. How a select proceeds is in [`select`](crate::library::select).
 
 /// Waits for one of several channel operations. Go: `select`.
 ///

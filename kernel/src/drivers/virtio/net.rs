@@ -1,5 +1,6 @@
 //! The virtio network device (virtio 1.2, 5.1). The driver is [`Device`] of the crate `kernel-virtio`; this file connects
-//! it with the bus, its interrupts, and the protocols.
+//! it with the bus, its interrupts, and the protocols. A frame that arrives interrupts; the handler announces it to the
+//! service of `drivers::net`, which has the stack take it by `receive` here, and thus from the device's `Frames`.
 //!
 //! Both queues have the same interrupt. The device interrupts for each frame that arrives, and for frames that it has
 //! sent only while a sender waits for that. The interrupt for changes of its configuration is another one. After it, the
