@@ -1,5 +1,5 @@
 //! Ending a G from the inside: of its own accord, or because it cannot continue. How each G ends, also one whose closure
-//! returns, is in [`finish`](crate::lifecycle::finish).
+//! returns, is in `lifecycle::finish`.
 
 use crate::base::atomic::Ordering;
 use crate::base::error::JoinError;
