@@ -103,7 +103,7 @@ impl<Plat: Platform> Processor<Plat> {
             return true;
         }
         let others_wait = || !self.queue.is_empty() || scheduler.global_length.load(Ordering::Relaxed) != 0;
-        if self.urgent_tick.load(Ordering::Relaxed) == self.tick() && others_wait() {
+        if self.has_picked_urgent() && others_wait() {
             return false;
         }
         if self.is_slice_over() {
@@ -114,7 +114,13 @@ impl<Plat: Platform> Processor<Plat> {
         true
     }
 
-    /// Begins the time of urgent Gs, because one of them displaces a G that is not urgent.
+    /// Whether the P has picked no G with a slice of its own since it last picked an urgent G.
+    #[inline(always)]
+    pub(crate) fn has_picked_urgent(&self) -> bool {
+        self.urgent_tick.load(Ordering::Relaxed) == self.tick()
+    }
+
+    /// Begins the time of urgent Gs, because one of them displaces a G that is not one of a row of them.
     pub(crate) fn begin_urgent_time(&self, now: Instant) {
         self.urgent_until.store((now + URGENT_TIME).as_nanos(), Ordering::Relaxed);
         self.urgent_tick.store(self.tick(), Ordering::Relaxed);

@@ -34,7 +34,7 @@ const IS_CHILD: &str = "GMP_SIM_CHILD";
 
 /// Seeds beyond [`SEEDS`] with which a program once failed. They are run in addition, unless the environment asks for
 /// certain seeds.
-const KNOWN: [Known; 8] = [
+const KNOWN: [Known; 10] = [
     // An M that had just stopped spinning was assigned a P for other work. Submitters had relied on the M to find
     // their work, but the M did not search for that work.
     Known { seed: 39235, program: "writers_exclude_others_and_no_waiter_is_lost" },
@@ -54,6 +54,10 @@ const KNOWN: [Known; 8] = [
     Known { seed: 1_011_371, program: "trees_of_gs_with_all_operations" },
     // A P was idle between two urgent Gs. The specification counted this time as if urgent Gs had run all the time.
     Known { seed: 1_003_492, program: "preempted_gs_mix_with_locked_gs_calls_timers_and_stops_of_the_world" },
+    // An urgent G displaced a G of the ring that was still urgent itself. Its time was not counted to the row of urgent Gs
+    // that ran next, so they ran for milliseconds although others waited.
+    Known { seed: 5_005_056, program: "trees_of_gs_with_all_operations" },
+    Known { seed: 5_008_860, program: "preempted_gs_mix_with_locked_gs_calls_timers_and_stops_of_the_world" },
 ];
 
 /// A seed of one program.

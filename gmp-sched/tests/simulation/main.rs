@@ -29,3 +29,4 @@ mod synctest;
 mod time;
 mod traced;
 mod unread_timers;
+mod urgent;

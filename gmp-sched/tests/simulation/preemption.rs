@@ -341,66 +341,6 @@ fn hogs_that_sleep_leave_slices_to_others() {
     });
 }
 
-/// A G that is urgent when a slice is over lets another G run undisturbed before it continues.
-#[test]
-fn urgent_g_gives_way_at_the_end_of_a_slice() {
-    explore(|_| {
-        if sim::config().cpus > 1 || sim::config().processors > 1 {
-            return;
-        }
-        let hogs = Hogs::start(2, Duration::from_millis(1));
-        let urgent = sim::go(|| {
-            // Only an interrupt notices that a slice has begun or is over: here those of these two timers.
-            sim::go(|| sim::sleep(SLICE + SLICE / 20)).detach();
-            sim::sleep(SLICE / 100);
-            sim::sleep(SLICE / 4);
-            let before = sim::elapsed();
-            sim::work(SLICE);
-            sim::elapsed() - before
-        });
-        let took = urgent.join().unwrap();
-        hogs.stop();
-        assert!(took >= SLICE + Duration::from_micros(50), "no other G has run: took {took:?}");
-    });
-}
-
-/// At any time the timer of some sleeper is due, and each sleeper readies another G before it sleeps again.
-/// Nevertheless, the Gs in the ring run.
-#[test]
-fn ring_runs_beside_sleepers_that_ready_others() {
-    explore(|seed| {
-        // Only one seed in 32 is run, because each run has thousands of sleeps.
-        if !seed.is_multiple_of(32) {
-            return;
-        }
-        let stop = Arc::new(AtomicBool::new(false));
-        let pairs: Vec<_> = (0..16)
-            .map(|_| {
-                let stop = stop.clone();
-                let (to, from) = sim::channel::<()>(1);
-                let server = sim::go(move || from.iter().for_each(|()| ()));
-                let client = sim::go(move || {
-                    while !stop.load(Ordering::Relaxed) {
-                        sim::sleep(Duration::from_nanos(1));
-                        let _ = to.try_send(());
-                    }
-                });
-                [server, client]
-            })
-            .collect();
-        let before = sim::elapsed();
-        for _ in 0..2 {
-            sim::yield_now();
-        }
-        let took = sim::elapsed() - before;
-        // With more Ps than CPUs, the M that runs main may have to wait while another M uses the CPU for a slice.
-        let may_wait_for_cpu = sim::config().processors > sim::config().cpus;
-        assert!(may_wait_for_cpu || took < SLICE, "took {took:?}: the ring waited for the end of a slice");
-        stop.store(true, Ordering::Relaxed);
-        pairs.into_iter().flatten().for_each(|goroutine| goroutine.join().unwrap());
-    });
-}
-
 #[test]
 fn second_sysmon_run_by_a_g_does_no_harm() {
     explore(|_| {
