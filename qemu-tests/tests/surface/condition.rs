@@ -49,8 +49,7 @@ fn attribute(tokens: &[TokenTree]) -> Option<(Vec<TokenTree>, usize)> {
     }
 }
 
-/// Returns whether `attribute` is a `cfg` that holds only for tests, loom, ThreadSanitizer, or the half of the crate
-/// that is not read.
+/// Returns whether `attribute` is a `cfg` that does not hold for the code that is read.
 fn is_never(attribute: &[TokenTree], half: Half) -> bool {
     match attribute {
         [name, TokenTree::Group(condition)] if word(name) == "cfg" => holds(&inside(condition), half) == Some(false),
@@ -58,11 +57,15 @@ fn is_never(attribute: &[TokenTree], half: Half) -> bool {
     }
 }
 
-/// Returns whether a condition holds when programs are compiled, or `None` if this depends on features or the target.
+/// Returns whether a condition holds for the code that is read, or `None` if it holds for a part of it: this depends on
+/// features or the target.
 fn holds(condition: &[TokenTree], half: Half) -> Option<bool> {
     let Some(TokenTree::Group(group)) = condition.get(1) else {
         return match word(&condition[0]).as_str() {
-            "test" | "gmp_loom" | "gmp_tsan" => Some(false),
+            "test" => Some(false),
+            "doc" | "doctest" if half == Half::Both => Some(false),
+            _ if half == Half::Both => None,
+            "gmp_loom" | "gmp_tsan" => Some(false),
             "gmp_machine" => Some(half == Half::Machine),
             _ => None,
         };

@@ -9,7 +9,7 @@
 //!   `#[track_caller]`. The message of the panic would then not name the line of the function's caller.
 //! - `halves.rs` compares what the kernel offers to programs on the machine with what it offers to programs on the
 //!   host.
-//! - `layers.rs` fails if a layer of the kernel names a higher layer.
+//! - `layers.rs` fails if a layer of the scheduler or of the kernel names a higher layer.
 //! - `docs/unsafe.md` has the number of uses of `unsafe` in each module. `UNSAFE_TABLE=overwrite cargo test -p
 //!   qemu-tests --test surface` updates the table.
 
@@ -17,6 +17,7 @@ mod callers;
 mod condition;
 mod halves;
 mod layers;
+mod paths;
 mod reach;
 mod source;
 

@@ -14,6 +14,7 @@ use std::str::FromStr as _;
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
 use crate::condition::compiled;
+use crate::paths::{calls, collect_paths};
 
 /// Who can call a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,8 +54,7 @@ pub(crate) struct Unsafe {
     pub(crate) promises: usize,
 }
 
-/// Which half of a crate is read: the code for the machine or the code for the host. The choice makes no difference for
-/// a crate that has only one kind of code.
+/// Which code of a crate is read. The halves have neither code for loom nor code for ThreadSanitizer.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Half {
     /// The code that is compiled with `--cfg gmp_machine`.
@@ -62,6 +62,8 @@ pub(crate) enum Half {
     Machine,
     /// The code that is compiled without `--cfg gmp_machine`.
     Host,
+    /// All code except that for tests and documentation.
+    Both,
 }
 
 /// The declarations of one crate.
@@ -74,12 +76,17 @@ pub(crate) struct Crate {
     /// The aliases. For `type A = B` and for `use B as A`, the key is `A`, and the value contains the words of `B`. For
     /// a path in a `use` item, the value contains only its last word.
     pub(crate) aliases: BTreeMap<String, Vec<String>>,
+    /// For each module, the names of the types and traits that it defines.
+    pub(crate) types_in: BTreeMap<Vec<String>, BTreeSet<String>>,
     /// For each module, the names that its `use` items mention.
     pub(crate) imports: BTreeMap<Vec<String>, BTreeSet<String>>,
     /// For each module with a file of its own, the uses of `unsafe` in this file, if there are any.
     pub(crate) unsafe_code: BTreeMap<String, Unsafe>,
-    /// For each module with a file of its own, the paths in this file that begin with `crate::`, without this prefix.
+    /// For each module with a file of its own, the paths in this file that begin with `crate::` or `super::`, from the
+    /// root of the crate and without `crate::`.
     pub(crate) paths: BTreeMap<String, BTreeSet<String>>,
+    /// For each module with a file of its own, the names of the methods that are called with a dot, on any type.
+    pub(crate) calls: BTreeMap<String, BTreeSet<String>>,
     /// The folder of the file that is being read. The attribute `path` of a module is relative to it.
     folder: PathBuf,
 }
@@ -95,7 +102,7 @@ impl Crate {
     /// Reads source text as if it were the module `module`. Used by the tests of the functions that read source.
     pub(crate) fn parse(text: &str, module: &str) -> Self {
         let mut read = Self::default();
-        read.text(text, &[module.to_string()], None);
+        read.text(text, &module.split("::").map(str::to_string).collect::<Vec<_>>(), None);
         read
     }
 
@@ -119,7 +126,8 @@ impl Crate {
         if count != Unsafe::default() {
             self.unsafe_code.insert(name.clone(), count);
         }
-        collect_paths(&tokens, self.paths.entry(name).or_default());
+        self.calls.entry(name.clone()).or_default().extend(calls(&words));
+        collect_paths(&tokens, module, self.paths.entry(name).or_default());
         let context = Context { module: module.to_vec(), owner: None, of_trait: None, in_trait: None };
         self.items(&tokens, &context, children);
     }
@@ -160,7 +168,7 @@ impl Crate {
                     at += 2;
                 }
                 "struct" | "enum" | "union" if rest.get(1).is_some_and(is_ident) => {
-                    self.note_type(&word(&rest[1]), visibility == Visibility::Public);
+                    self.note_type(&word(&rest[1]), visibility == Visibility::Public, context);
                     at += end_of_item(rest) - 1;
                 }
                 "type" if rest.get(1).is_some_and(is_ident) => {
@@ -210,7 +218,7 @@ impl Crate {
         children: Option<&Path>,
     ) -> usize {
         let (name, is_public) = (word(&tokens[1]), visibility == Visibility::Public);
-        self.note_type(&name, is_public);
+        self.note_type(&name, is_public, context);
         let end = end_of_item(tokens);
         if let Some(TokenTree::Group(body)) = tokens.get(end - 1) {
             let context = Context { owner: Some(name), of_trait: None, in_trait: Some(is_public), ..context.clone() };
@@ -260,8 +268,9 @@ impl Crate {
         });
     }
 
-    fn note_type(&mut self, name: &str, is_public: bool) {
+    fn note_type(&mut self, name: &str, is_public: bool, context: &Context) {
         *self.types.entry(name.to_string()).or_default() |= is_public;
+        self.types_in.entry(context.module.clone()).or_default().insert(name.to_string());
     }
 
     fn imports(&mut self, tokens: &[TokenTree], context: &Context) {
@@ -295,7 +304,7 @@ pub(crate) fn inside(group: &Group) -> Vec<TokenTree> {
     group.stream().into_iter().collect()
 }
 
-fn is_ident(token: &TokenTree) -> bool {
+pub(crate) fn is_ident(token: &TokenTree) -> bool {
     matches!(token, TokenTree::Ident(_))
 }
 
@@ -388,40 +397,4 @@ fn count_unsafe(words: &[String]) -> Unsafe {
         }
     }
     count
-}
-
-/// Adds all paths that begin with `crate::` to `paths`, without this prefix.
-fn collect_paths(tokens: &[TokenTree], paths: &mut BTreeSet<String>) {
-    for (at, token) in tokens.iter().enumerate() {
-        match token {
-            TokenTree::Group(group) => collect_paths(&inside(group), paths),
-            _ if word(token) == "crate" && (at == 0 || word(&tokens[at - 1]) != "$") => {
-                collect_tree(&tokens[at + 1..], String::new(), paths);
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Adds the paths of a use tree or a single path. `path` is the beginning that has been read already, and `tokens` are
-/// the rest.
-fn collect_tree(tokens: &[TokenTree], path: String, paths: &mut BTreeSet<String>) {
-    let continues = tokens.len() > 2 && word(&tokens[0]) == ":" && word(&tokens[1]) == ":";
-    match tokens.get(2) {
-        Some(TokenTree::Group(group)) if continues => {
-            for tree in inside(group).split(|token| word(token) == ",").filter(|tree| !tree.is_empty()) {
-                collect_tree(&tree[1..], join(&path, &word(&tree[0])), paths);
-            }
-        }
-        Some(token) if continues && is_ident(token) => collect_tree(&tokens[3..], join(&path, &word(token)), paths),
-        _ => _ = paths.insert(path),
-    }
-}
-
-fn join(path: &str, name: &str) -> String {
-    match (path, name) {
-        (path, "self") => path.into(),
-        ("", name) => name.into(),
-        (path, name) => format!("{path}::{name}"),
-    }
 }
