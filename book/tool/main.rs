@@ -4,6 +4,7 @@
 mod assemble;
 mod chapters;
 mod experiments;
+mod figures;
 mod include;
 mod links;
 mod outputs;
@@ -26,7 +27,7 @@ use crate::outputs::Extent;
 #[derive(Debug, Parser)]
 #[command(name = "cargo book", bin_name = "cargo book", version, max_term_width = 100)]
 #[command(
-    after_help = "Exit status: 0; 1 if an output in the book is not that of its command; 64 for all other errors"
+    after_help = "Exit status: 0; 1 if an output or a figure is not that of its command; 64 for all other errors"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -44,6 +45,12 @@ enum Order {
         /// Also write the timeline of the run to FILE.html
         #[arg(long, value_name = "FILE")]
         trace: Option<PathBuf>,
+    },
+    /// Draw the figures for slides: docs/pictures/*.svg
+    Figures {
+        /// Write nothing; say which figures are not those of their runs
+        #[arg(long)]
+        check: bool,
     },
     /// Run the commands whose outputs the chapters show, and write what they print into the chapters
     Outputs {
@@ -98,6 +105,7 @@ fn obey(order: Option<&Order>, root: &Path) -> Result<bool> {
                 eprintln!("book: {} and {}", page.display(), json.display());
             }
         }
+        Some(Order::Figures { check }) => return figures::refresh(root, *check),
         Some(Order::Outputs { check, filter }) => {
             let chapters = Chapters::read(root)?;
             return outputs::refresh(root, &chapters, &Extent::Commands(filter.clone()), *check);

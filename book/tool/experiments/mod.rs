@@ -6,6 +6,7 @@ mod going_idle;
 mod order;
 mod policies;
 mod preemption;
+mod slides;
 mod stealing;
 mod waiting;
 
@@ -36,8 +37,16 @@ pub(crate) struct Paper {
 
 impl Experiment {
     pub(crate) fn all() -> Vec<Self> {
-        let lists =
-            [order::ALL, going_idle::ALL, stealing::ALL, preemption::ALL, waiting::ALL, channels::ALL, policies::ALL];
+        let lists = [
+            order::ALL,
+            going_idle::ALL,
+            stealing::ALL,
+            preemption::ALL,
+            waiting::ALL,
+            channels::ALL,
+            policies::ALL,
+            slides::ALL,
+        ];
         lists.concat()
     }
 

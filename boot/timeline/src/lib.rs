@@ -6,6 +6,7 @@
 //!    it. [`queues`] replays the run queues.
 //! 3. [`perfetto`] writes the result as JSON for Perfetto (<https://ui.perfetto.dev>) and chrome://tracing.
 //! 4. [`page`] writes the trace as one HTML file, which needs no network.
+//! 5. [`picture`] draws a part of the trace as SVG, for slides.
 //!
 //! [`memory`] reads a trace from memory that another program shares. [`write()`] writes both files:
 //!
@@ -29,11 +30,13 @@
 #![deny(unsafe_code)]
 
 mod arrows;
+mod colors;
 pub mod cpus;
 pub mod memory;
 pub mod model;
 pub mod page;
 pub mod perfetto;
+pub mod picture;
 pub mod queues;
 mod replay;
 mod trace;

@@ -11,11 +11,12 @@ use std::io::{self, Write};
 use gmp_sched::goroutine::WaitReason;
 use gmp_sched::trace::{EventKind, Track};
 
+use crate::colors::PALETTE;
 use crate::perfetto::quoted;
 use crate::{Cause, Trace};
 
 const PAGE: &str = include_str!("page/page.html");
-const STYLE: &str = include_str!("page/page.css");
+pub(crate) const STYLE: &str = include_str!("page/page.css");
 const SCRIPTS: [&str; 10] = [
     include_str!("page/state.js"),
     include_str!("page/history.js"),
@@ -50,7 +51,7 @@ pub fn write(trace: &Trace, title: &str, out: &mut impl Write) -> io::Result<()>
     write!(out, "{before}{}{rest}", SCRIPTS.concat())
 }
 
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }
 
@@ -68,7 +69,8 @@ fn data(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     let texts = list(&mut trace.texts().iter().map(|text| quoted(text)));
     write!(
         out,
-        "{{start:{},processors:{},cpus:{},lost:{},violation:{},coroutine:{},kinds:[{kinds}],reasons:[{reasons}],\ngoroutines:[{goroutines}],\ntexts:[{texts}],\n\
+        "{{start:{},processors:{},cpus:{},lost:{},violation:{},coroutine:{},palette:{PALETTE:?},\n\
+         kinds:[{kinds}],reasons:[{reasons}],\ngoroutines:[{goroutines}],\ntexts:[{texts}],\n\
          count:{},columns:\"",
         trace.start(),
         trace.processors(),

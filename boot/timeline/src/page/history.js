@@ -175,6 +175,11 @@ class History {
     this.handedOff[p] = when;
   }
 
+  /** A call that ends has got the P, so the P was not handed off to the G that runs next. */
+  regained(p) {
+    this.handedOff[p] = NaN;
+  }
+
   wait(g, from, to, reason, by) {
     this.longest.offer({ g, from, to, why: DATA.reasons[reason], by, processor: -1 });
   }

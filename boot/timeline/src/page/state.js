@@ -238,6 +238,7 @@ class State {
         this.unblock(g, when, sink);
         this.change(p, RUN, g, when, i, sink);
         this.setMachine(p, detail);
+        sink?.regained(p);
         this.state[g] = RUNNING;
         this.since[g] = when;
         break;

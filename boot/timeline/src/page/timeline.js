@@ -8,12 +8,6 @@
 const ROW = 44, LEAST_ROW = 12;
 const GAP = 4, LEFT = 88, RULER = 26, OVERVIEW = 34, COUNTS = 44, SPAN_ROW = 22;
 
-/**
- * The hues of functions: eight colors that differ in lightness, too, for readers who do not see all hues. White text is
- * readable on each of them.
- */
-const PALETTE = [[212, 48, 44], [28, 72, 36], [168, 54, 30], [288, 34, 46], [345, 46, 44], [80, 60, 29], [197, 66, 32], [243, 34, 50]];
-
 /** The size of the text on the canvas, in pixels. It is larger on a large screen, which may be that of a projector. */
 const FONT = matchMedia('(min-width: 1500px)').matches ? 16 : 13;
 
@@ -222,7 +216,7 @@ class Timeline {
 
   /** The color of a G is that of its function. Gs of the same function differ a little in lightness. */
   newColor(g, isDim) {
-    const [hue, saturation, lightness] = PALETTE[this.functions[g] % PALETTE.length];
+    const [hue, saturation, lightness] = DATA.palette[this.functions[g] % DATA.palette.length];
     if (isDim) return `hsl(${hue} 10% ${this.isDark ? 30 : 80}%)`;
     return `hsl(${hue} ${saturation}% ${lightness - 3 * (DATA.goroutines[g][0] % 3)}%)`;
   }

@@ -22,6 +22,7 @@ mod examples;
 #[path = "../shared/generated.rs"]
 mod generated;
 mod json;
+mod pictures;
 mod queues;
 
 fn scheduler() -> &'static Scheduler<Sim> {
