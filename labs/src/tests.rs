@@ -182,7 +182,7 @@ fn commands_of_the_guide_succeed() {
 }
 
 #[test]
-fn container_has_the_compiler_of_the_workspace() {
+fn container_has_the_compiler_of_the_workspace_and_the_packages_of_setup() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let read = |name: &str| fs::read_to_string(root.join(name)).unwrap();
     let manifest: toml::Table = read("Cargo.toml").parse().unwrap();
@@ -190,6 +190,8 @@ fn container_has_the_compiler_of_the_workspace() {
     let container = read(".devcontainer/Dockerfile");
     assert!(container.contains(&format!("FROM rust:{version}.")), "{version}");
     assert!(container.contains(&format!("RUSTUP_TOOLCHAIN={version}.")), "{version}");
+    // Its packages are those that `./setup` installs, and it has no list of its own.
+    assert!(container.contains("/setup --book") && !container.contains("apt-get"), "{container}");
     serde_json::from_str::<serde_json::Value>(&read(".devcontainer/devcontainer.json")).unwrap();
 }
 
