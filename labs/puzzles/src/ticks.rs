@@ -24,9 +24,9 @@ pub enum Step {
     Wait,
     /// An interrupt of a device readies a G, which is urgent for the length of a slice.
     Event,
-    /// 50 us pass. Then the timer fires, if it is due.
+    /// 50 us pass. The timer fires, if it is due.
     Moment,
-    /// 5 ms pass, half a slice. Then the timer fires, if it is due.
+    /// 5 ms pass, half a slice. The timer fires when it is due.
     HalfSlice,
     /// Another CPU stops the world, and interrupts this one. No G runs after this.
     Stop,
@@ -120,8 +120,8 @@ impl Model {
                 self.urgent.push_back(Goroutine { number, urgent_until: self.now + SLICE });
                 self.give_way();
             }
-            Step::Moment => self.pass(1),
-            Step::HalfSlice => self.pass(SLICE / 2),
+            Step::Moment => self.pass(),
+            Step::HalfSlice => (0..SLICE / 2).for_each(|_| self.pass()),
             Step::Stop => {
                 self.is_stopping = !self.has(Flaw::IgnoresTheWorld);
                 self.give_way();
@@ -130,8 +130,8 @@ impl Model {
         self.running.map(|goroutine| goroutine.number)
     }
 
-    fn pass(&mut self, time: u64) {
-        self.now += time;
+    fn pass(&mut self) {
+        self.now += 1;
         if self.timer <= self.now {
             self.fire();
         }
@@ -185,21 +185,29 @@ impl Model {
             _ => self.global.push_back(me),
         }
         self.running = self.pick(is_urgent);
+        if is_urgent && !self.urgent.is_empty() {
+            self.undisturbed_until = self.now + UNDISTURBED;
+            self.arm();
+        }
     }
 
     fn displace(&mut self, me: Goroutine) {
-        if self.now < self.undisturbed_until && !self.has(Flaw::HasNoRightToGoOn) {
-            if !self.has(Flaw::ForgetsTheTimer) {
-                self.timer = self.timer.min(self.undisturbed_until);
+        if self.undisturbed_until <= self.now || self.has(Flaw::HasNoRightToGoOn) {
+            self.undisturbed_until = self.now + UNDISTURBED;
+            self.running = self.urgent.pop_front();
+            if self.has(Flaw::DisplacedGoesLast) {
+                self.global.push_back(me);
+            } else {
+                self.put_next(me);
             }
-            return;
         }
-        self.undisturbed_until = self.now + UNDISTURBED;
-        self.running = self.urgent.pop_front();
-        if self.has(Flaw::DisplacedGoesLast) {
-            self.global.push_back(me);
-        } else {
-            self.put_next(me);
+        self.arm();
+    }
+
+    /// If an urgent G waits, the timer fires when the running one has no right to go on any more.
+    fn arm(&mut self) {
+        if !self.urgent.is_empty() && !self.has(Flaw::ForgetsTheTimer) {
+            self.timer = self.timer.min(self.undisturbed_until);
         }
     }
 

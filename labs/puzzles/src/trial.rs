@@ -43,8 +43,7 @@ pub fn missed<T: Trial>(trials: &[T], flaws: &[T::Flaw]) -> Vec<T::Flaw> {
 }
 
 /// All sequences of at most `longest` of `steps`, the shortest first: what a test of a model tries.
-#[cfg(test)]
-pub(crate) fn sequences<S: Copy>(steps: &[S], longest: usize) -> impl Iterator<Item = Vec<S>> {
+pub fn sequences<S: Copy>(steps: &[S], longest: usize) -> impl Iterator<Item = Vec<S>> {
     (0..=longest as u32).flat_map(move |length| {
         (0..steps.len().pow(length)).map(move |mut number| {
             let mut next = || {

@@ -9,6 +9,7 @@ mod exam;
 #[path = "../../../../kernel/net/tests/shared/guarded.rs"]
 mod guarded;
 mod machine;
+mod models;
 mod policy;
 mod poller;
 mod predictions;
