@@ -11,6 +11,7 @@ use gmp_sched::sim::{self, Config, Sim};
 use gmp_sched::trace::EventKind;
 
 use crate::explore::{Random, explore_on};
+use crate::several::{go_each, join_all, spawn_each};
 
 thread_local! {
     /// What a run has in its caches, in pieces. A simulated machine runs on one host thread.
@@ -71,26 +72,21 @@ fn wait_for_stacks() {
 fn caches_are_empty_after_an_idle_second() {
     explore_on(MACHINE(), |seed| {
         begin();
-        let actors: Vec<_> = (0..4)
-            .map(|actor| {
-                sim::go(move || {
-                    let mut random = Random::new(seed * 7 + actor);
-                    for _ in 0..6 {
-                        let time = Duration::from_nanos(random.below(300_000));
-                        match random.below(7) {
-                            0 => cache(random.below(40)),
-                            1 => sim::block(time),
-                            2 => sim::sleep(time * 2000),
-                            3 => sim::syscall(time / 10),
-                            4 => sim::work(time * 10),
-                            5 => sim::go(move || sim::work(time)).detach(),
-                            _ => sim::yield_now(),
-                        }
-                    }
-                })
-            })
-            .collect();
-        actors.into_iter().for_each(|actor| actor.join().unwrap());
+        join_all(go_each(0..4, move |actor| {
+            let mut random = Random::new(seed * 7 + actor);
+            for _ in 0..6 {
+                let time = Duration::from_nanos(random.below(300_000));
+                match random.below(7) {
+                    0 => cache(random.below(40)),
+                    1 => sim::block(time),
+                    2 => sim::sleep(time * 2000),
+                    3 => sim::syscall(time / 10),
+                    4 => sim::work(time * 10),
+                    5 => sim::go(move || sim::work(time)).detach(),
+                    _ => sim::yield_now(),
+                }
+            }
+        }));
         cache(1);
         sim::sleep(Duration::from_millis(1_100));
         assert_eq!(CACHED.get(), 0, "pieces are left");
@@ -111,23 +107,17 @@ fn sleepers_displace_the_background_g() {
         cache(1_000);
         sim::sleep(Duration::from_millis(1_001));
         let (rounds, late) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let sleepers: Vec<_> = (0..3)
-            .map(|_| {
-                let (rounds, late) = (rounds.clone(), late.clone());
-                sim::go(move || {
-                    while CACHED.get() > 0 {
-                        let until = sim::elapsed() + Duration::from_micros(300);
-                        sim::sleep(Duration::from_micros(300));
-                        rounds.fetch_add(1, Ordering::Relaxed);
-                        late.fetch_add(
-                            usize::from(sim::elapsed() > until + Duration::from_millis(1)),
-                            Ordering::Relaxed,
-                        );
-                    }
-                })
-            })
-            .collect();
-        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+        join_all(spawn_each(0..3, |_| {
+            let (rounds, late) = (rounds.clone(), late.clone());
+            move || {
+                while CACHED.get() > 0 {
+                    let until = sim::elapsed() + Duration::from_micros(300);
+                    sim::sleep(Duration::from_micros(300));
+                    rounds.fetch_add(1, Ordering::Relaxed);
+                    late.fetch_add(usize::from(sim::elapsed() > until + Duration::from_millis(1)), Ordering::Relaxed);
+                }
+            }
+        }));
         let (rounds, late) = (rounds.load(Ordering::Relaxed), late.load(Ordering::Relaxed));
         assert!(rounds > 5, "the Gs slept only {rounds} times while the background G worked");
         assert!(late * 10 <= rounds, "{late} of {rounds} sleeps ended late");
@@ -187,8 +177,7 @@ fn stacks_of_a_busy_p_are_given_back_when_it_is_idle() {
     for seed in 0..200 {
         let ran = sim::run(Config { seed, processors: 2, ..MACHINE() }, || {
             begin();
-            let gs: Vec<_> = (0..8).map(|_| sim::go(sim::yield_now)).collect();
-            gs.into_iter().for_each(|g| g.join().unwrap());
+            join_all(spawn_each(0..8, |_| sim::yield_now));
             cache(1);
             while CALLS.get() == 0 {
                 sim::work(Duration::from_millis(10));
@@ -221,7 +210,7 @@ fn busy_processors_do_not_run_the_background_g() {
         }
         assert_eq!(CALLS.get(), 0, "the background G ran while Gs were runnable");
         is_over.store(true, Ordering::Relaxed);
-        hogs.into_iter().for_each(|hog| hog.join().unwrap());
+        join_all(hogs);
         sim::sleep(Duration::from_secs(2));
         assert_eq!(CACHED.get(), 0, "pieces are left");
     });
@@ -233,8 +222,7 @@ fn surplus_ms_end_and_are_used_again() {
     explore_on(MACHINE(), |_| {
         begin();
         for _ in 0..2 {
-            let calls: Vec<_> = (0..12).map(|_| sim::go(|| sim::block(Duration::from_millis(5)))).collect();
-            calls.into_iter().for_each(|call| call.join().unwrap());
+            join_all(go_each(0..12, move |_| sim::block(Duration::from_millis(5))));
             assert!(scheduler().machines().count() >= 12);
             sim::sleep(Duration::from_secs(2));
             let kept = scheduler().machines().count();

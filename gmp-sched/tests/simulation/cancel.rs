@@ -11,6 +11,7 @@ use gmp_sched::sync::{LimitedCondvar, LimitedMutex, LimitedRwLock};
 
 use crate::anything::microseconds;
 use crate::explore::{Random, explore};
+use crate::several::{join_all, spawn_each};
 
 /// The objects for which Gs wait.
 struct Things {
@@ -81,35 +82,33 @@ fn every_limited_wait_ends_for_a_true_reason() {
             group: WaitGroup::new(),
         });
         things.group.add(1);
-        let waiting: Vec<_> = (0..8)
-            .map(|number| {
-                let context = tree[random.below(tree.len() as u64) as usize].0.clone();
-                let mut random = Random::new(seed * 23 + number);
-                let things = things.clone();
-                go(move || {
-                    let timer = Timer::new(microseconds(random.below(200)));
-                    for _ in 0..4 {
-                        let deadline = now() + microseconds(random.below(400));
-                        let limit = Limit::from(&context).and(deadline);
-                        let before = context.err();
-                        let pause = microseconds(random.below(30));
-                        let waited = wait_for_something(random.below(10), &timer, &things, limit, || sim::sleep(pause));
-                        match waited {
-                            Ok(()) => {}
-                            Err(ContextError::Canceled) => assert_eq!(context.err(), Some(ContextError::Canceled)),
-                            Err(ContextError::DeadlineExceeded) => {
-                                assert!(now() >= deadline.min(context.deadline().unwrap_or(deadline)));
-                            }
+        let waiting = spawn_each(0..8, |number| {
+            let context = tree[random.below(tree.len() as u64) as usize].0.clone();
+            let mut random = Random::new(seed * 23 + number);
+            let things = things.clone();
+            move || {
+                let timer = Timer::new(microseconds(random.below(200)));
+                for _ in 0..4 {
+                    let deadline = now() + microseconds(random.below(400));
+                    let limit = Limit::from(&context).and(deadline);
+                    let before = context.err();
+                    let pause = microseconds(random.below(30));
+                    let waited = wait_for_something(random.below(10), &timer, &things, limit, || sim::sleep(pause));
+                    match waited {
+                        Ok(()) => {}
+                        Err(ContextError::Canceled) => assert_eq!(context.err(), Some(ContextError::Canceled)),
+                        Err(ContextError::DeadlineExceeded) => {
+                            assert!(now() >= deadline.min(context.deadline().unwrap_or(deadline)));
                         }
-                        assert!(before.is_none() || before == context.err());
-                        things.changed.notify_one();
-                        timer.reset(microseconds(random.below(200)));
-                        sim::work(microseconds(random.below(10)));
                     }
-                    context.wait()
-                })
-            })
-            .collect();
+                    assert!(before.is_none() || before == context.err());
+                    things.changed.notify_one();
+                    timer.reset(microseconds(random.below(200)));
+                    sim::work(microseconds(random.below(10)));
+                }
+                context.wait()
+            }
+        });
         for _ in 0..4 {
             let (context, cancel) = &tree[random.below(tree.len() as u64) as usize];
             sim::sleep(microseconds(random.below(80)));
@@ -119,9 +118,7 @@ fn every_limited_wait_ends_for_a_true_reason() {
         things.group.done();
         tree[0].1.cancel();
         assert!(tree.iter().all(|(context, _)| context.err().is_some()));
-        for handle in waiting {
-            handle.join().unwrap();
-        }
+        join_all(waiting);
         // The waits that were ended by their limit have left no waiter and no lock behind.
         assert!(things.semaphore.try_acquire(1).is_some() && things.lock.try_write().is_some());
         assert!(things.mutex.try_lock().is_some() && !things.changed.notify_one());
@@ -171,30 +168,28 @@ fn context_function_runs_once_unless_stopped() {
 fn context_derived_during_cancellation_is_cancelled() {
     explore(|seed| {
         let (top, cancel) = Context::background().with_cancel();
-        let makers: Vec<_> = (0..3)
-            .map(|maker| {
-                let mut above = top.clone();
-                let mut random = Random::new(seed * 29 + maker);
-                go(move || {
-                    let mut made = Vec::new();
-                    for _ in 0..6 {
-                        let (below, handle) = above.with_cancel();
-                        if random.below(2) == 0 {
-                            above = below.clone();
-                        }
-                        made.push((below, handle));
-                        if random.below(3) == 0 {
-                            drop(made.remove(0));
-                        }
+        let makers = spawn_each(0..3, |maker| {
+            let mut above = top.clone();
+            let mut random = Random::new(seed * 29 + maker);
+            move || {
+                let mut made = Vec::new();
+                for _ in 0..6 {
+                    let (below, handle) = above.with_cancel();
+                    if random.below(2) == 0 {
+                        above = below.clone();
                     }
-                    for (context, _) in &made {
-                        context.wait();
+                    made.push((below, handle));
+                    if random.below(3) == 0 {
+                        drop(made.remove(0));
                     }
-                })
-            })
-            .collect();
+                }
+                for (context, _) in &made {
+                    context.wait();
+                }
+            }
+        });
         sim::work(microseconds(seed % 40));
         cancel.cancel();
-        makers.into_iter().for_each(|maker| maker.join().unwrap());
+        join_all(makers);
     });
 }

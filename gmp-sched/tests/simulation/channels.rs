@@ -13,6 +13,7 @@ use gmp_sched::select::{Select, recv, send};
 use gmp_sched::sim::{self, Chan};
 
 use crate::explore::{Random, explore};
+use crate::several::{join_all, spawn_each};
 
 /// What a G of a random program does between two operations on channels.
 trait Pause {
@@ -247,36 +248,32 @@ fn channel_is_linearizable_to_a_queue() {
     explore(|seed| {
         let mut random = Random::new(seed);
         let setting = Setting::new([[0, 0, 1, 3][random.below(4) as usize]]);
-        let sending: Vec<_> = (0..1 + random.below(4))
-            .map(|number| {
-                let setting = setting.clone();
-                sim::go(move || {
-                    let mut random = Random::new(seed * 31 + number);
-                    for n in 0..6 {
-                        setting.send(0, number * 1000 + n, &mut random);
-                        random.pause();
-                    }
-                })
-            })
-            .collect();
-        let receiving: Vec<_> = (0..1 + random.below(4))
-            .map(|number| {
-                let setting = setting.clone();
-                sim::go(move || {
-                    let mut random = Random::new(seed * 37 + number);
-                    while setting.receive(0, &mut random) {
-                        random.pause();
-                    }
-                })
-            })
-            .collect();
+        let sending = spawn_each(0..1 + random.below(4), |number| {
+            let setting = setting.clone();
+            move || {
+                let mut random = Random::new(seed * 31 + number);
+                for n in 0..6 {
+                    setting.send(0, number * 1000 + n, &mut random);
+                    random.pause();
+                }
+            }
+        });
+        let receiving = spawn_each(0..1 + random.below(4), |number| {
+            let setting = setting.clone();
+            move || {
+                let mut random = Random::new(seed * 37 + number);
+                while setting.receive(0, &mut random) {
+                    random.pause();
+                }
+            }
+        });
         if random.below(3) == 0 {
             sim::sleep(Duration::from_micros(random.below(60)));
             setting.close(0);
         }
-        sending.into_iter().for_each(|handle| handle.join().unwrap());
+        join_all(sending);
         setting.close(0);
-        receiving.into_iter().for_each(|handle| handle.join().unwrap());
+        join_all(receiving);
         setting.judge();
     });
 }
@@ -292,18 +289,16 @@ fn selects_are_atomic() {
         // Each select of a worker has a case for `stop`. So a select that has to wait, and has no time limit, ends at
         // the latest when `stop` is closed.
         let stop = Chan::<()>::new(0);
-        let workers: Vec<_> = (0..2 + random.below(4))
-            .map(|number| {
-                let (setting, stop) = (setting.clone(), stop.clone());
-                sim::go(move || {
-                    let mut random = Random::new(seed * 41 + number);
-                    for n in 0..8 {
-                        select_once(&setting, &stop, number * 1000 + n * 10, &mut random);
-                        random.pause();
-                    }
-                })
-            })
-            .collect();
+        let workers = spawn_each(0..2 + random.below(4), |number| {
+            let (setting, stop) = (setting.clone(), stop.clone());
+            move || {
+                let mut random = Random::new(seed * 41 + number);
+                for n in 0..8 {
+                    select_once(&setting, &stop, number * 1000 + n * 10, &mut random);
+                    random.pause();
+                }
+            }
+        });
         // This G sends and receives without selects, so that the selects of the workers also meet plain operations.
         let partner = {
             let (setting, stop) = (setting.clone(), stop.clone());
@@ -330,7 +325,7 @@ fn selects_are_atomic() {
         };
         sim::sleep(Duration::from_micros(random.below(3000)));
         stop.close();
-        workers.into_iter().for_each(|handle| handle.join().unwrap());
+        join_all(workers);
         partner.join().unwrap();
         setting.judge();
     });
@@ -419,20 +414,18 @@ fn default_is_not_taken_while_one_of_two_channels_is_ready() {
 fn ordered_select_checks_all_cases_at_one_instant() {
     explore(|seed| {
         let (done, work) = (Chan::<()>::new(0), Chan::new(3));
-        let consumers: Vec<_> = (0..1 + seed % 3)
-            .map(|_| {
-                let (done, work) = (done.clone(), work.clone());
-                sim::go(move || {
-                    loop {
-                        select! {
-                            ordered;
-                            recv(done.receiver()) => return,
-                            recv(work.receiver()) -> late => assert_eq!(late, Ok(false), "taken before the close"),
-                        }
+        let consumers = spawn_each(0..1 + seed % 3, |_| {
+            let (done, work) = (done.clone(), work.clone());
+            move || {
+                loop {
+                    select! {
+                        ordered;
+                        recv(done.receiver()) => return,
+                        recv(work.receiver()) -> late => assert_eq!(late, Ok(false), "taken before the close"),
                     }
-                })
-            })
-            .collect();
+                }
+            }
+        });
         let mut random = Random::new(seed);
         for _ in 0..random.below(8) {
             work.send(false).unwrap();
@@ -442,7 +435,7 @@ fn ordered_select_checks_all_cases_at_one_instant() {
         while work.sender().try_send(true).is_ok() {
             random.pause();
         }
-        consumers.into_iter().for_each(|consumer| consumer.join().unwrap());
+        join_all(consumers);
     });
 }
 
@@ -480,7 +473,7 @@ fn handles_and_values_are_dropped_concurrently() {
             }));
         }
         drop((sender, receiver));
-        handles.into_iter().for_each(|handle| handle.join().unwrap());
+        join_all(handles);
         assert_eq!(alive.load(Ordering::Relaxed), 0);
     });
 }

@@ -11,6 +11,7 @@ use gmp_sched::syscall::{blocking, syscall};
 
 use crate::anything::anything;
 use crate::explore::{Random, explore};
+use crate::several::{join_all, spawn_each};
 
 /// Every value of every coroutine arrives once and in order, whatever both sides do in between and wherever they run.
 /// Each body is dropped exactly once, even if it has not begun. Sometimes one side is locked to its M for some values.
@@ -49,29 +50,26 @@ fn coroutines_yield_all_values_in_order() {
     }
     explore(|seed| {
         let ended = Arc::new(AtomicUsize::new(0));
-        let readers: Vec<_> = (0..4u64)
-            .map(|reader| {
-                let ended = ended.clone();
-                go(move || {
-                    let mut random = Random::new(seed * 41 + reader);
-                    let mut values = numbers(seed + reader, 8, &ended);
-                    let wanted = random.below(12);
-                    let mut locked = None;
-                    for expected in 0..wanted {
-                        anything(&mut random);
-                        lock_or_unlock(&mut random, &mut locked);
-                        assert_eq!(values.next(), Some(expected).filter(|&number| number < 8));
-                    }
-                    match random.below(3) {
-                        0 => values.stop(),
-                        1 => drop(values),
-                        // Another G takes the remaining values.
-                        _ => assert_eq!(go(move || values.count()).join().unwrap() as u64, 8 - wanted.min(8)),
-                    }
-                })
-            })
-            .collect();
-        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        join_all(spawn_each(0..4u64, |reader| {
+            let ended = ended.clone();
+            move || {
+                let mut random = Random::new(seed * 41 + reader);
+                let mut values = numbers(seed + reader, 8, &ended);
+                let wanted = random.below(12);
+                let mut locked = None;
+                for expected in 0..wanted {
+                    anything(&mut random);
+                    lock_or_unlock(&mut random, &mut locked);
+                    assert_eq!(values.next(), Some(expected).filter(|&number| number < 8));
+                }
+                match random.below(3) {
+                    0 => values.stop(),
+                    1 => drop(values),
+                    // Another G takes the remaining values.
+                    _ => assert_eq!(go(move || values.count()).join().unwrap() as u64, 8 - wanted.min(8)),
+                }
+            }
+        }));
         assert_eq!(ended.load(Ordering::Relaxed), 4);
     });
 }
@@ -108,40 +106,36 @@ impl Event {
 fn no_wakeup_of_a_future_is_lost() {
     explore(|seed| {
         let events: Arc<Vec<Event>> = Arc::new((0..6).map(|_| Event::default()).collect());
-        let waiting: Vec<_> = (0..3)
-            .map(|first| {
-                let events = events.clone();
-                go(move || {
-                    block_on(async {
-                        for event in [first, first + 3] {
-                            events[event].wait().await;
-                        }
-                    });
-                })
-            })
-            .collect();
-        let setters: Vec<_> = (0..2)
-            .map(|setter| {
-                let events = events.clone();
-                go(move || {
-                    let mut random = Random::new(seed * 43 + setter);
-                    let mut stale = Vec::new();
-                    for event in events.iter().skip(setter as usize).step_by(2) {
-                        anything(&mut random);
-                        if let Some(waker) = event.set() {
-                            stale.push(waker.clone());
-                            waker.wake();
-                        }
-                        if random.below(2) == 0 {
-                            stale.iter().for_each(Waker::wake_by_ref);
-                        }
+        let waiting = spawn_each(0..3, |first| {
+            let events = events.clone();
+            move || {
+                block_on(async {
+                    for event in [first, first + 3] {
+                        events[event].wait().await;
                     }
-                    stale
-                })
-            })
-            .collect();
+                });
+            }
+        });
+        let setters = spawn_each(0..2, |setter| {
+            let events = events.clone();
+            move || {
+                let mut random = Random::new(seed * 43 + setter);
+                let mut stale = Vec::new();
+                for event in events.iter().skip(setter as usize).step_by(2) {
+                    anything(&mut random);
+                    if let Some(waker) = event.set() {
+                        stale.push(waker.clone());
+                        waker.wake();
+                    }
+                    if random.below(2) == 0 {
+                        stale.iter().for_each(Waker::wake_by_ref);
+                    }
+                }
+                stale
+            }
+        });
         let stale: Vec<_> = setters.into_iter().flat_map(|setter| setter.join().unwrap()).collect();
-        waiting.into_iter().for_each(|waiting| waiting.join().unwrap());
+        join_all(waiting);
         stale.into_iter().for_each(Waker::wake);
     });
 }

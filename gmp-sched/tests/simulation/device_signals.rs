@@ -7,6 +7,7 @@ use gmp_sched::platform::{Pinned, Platform};
 use gmp_sched::sim::{self, Config, Sim};
 
 use crate::explore::{Random, explore};
+use crate::several::{go_each, join_all};
 
 fn signal<Plat: Platform>() -> &'static Signal<Plat> {
     Box::leak(Box::default())
@@ -16,25 +17,20 @@ fn signal<Plat: Platform>() -> &'static Signal<Plat> {
 fn devices_are_served_while_all_ps_are_busy() {
     explore(|seed| {
         let mut random = Random::new(seed);
-        let workers: Vec<_> = (0..1 + random.below(12))
-            .map(|number| {
-                sim::go(move || {
-                    let mut random = Random::new(seed * 31 + number);
-                    let device = signal::<Sim>();
-                    for _ in 0..4 {
-                        let time = Duration::from_nanos(random.below(50_000));
-                        sim::start_device(device, time);
-                        if random.below(3) == 0 {
-                            sim::work(time * 2);
-                        }
-                        device.wait();
-                    }
-                })
-            })
-            .collect();
+        let workers = go_each(0..1 + random.below(12), move |number| {
+            let mut random = Random::new(seed * 31 + number);
+            let device = signal::<Sim>();
+            for _ in 0..4 {
+                let time = Duration::from_nanos(random.below(50_000));
+                sim::start_device(device, time);
+                if random.below(3) == 0 {
+                    sim::work(time * 2);
+                }
+                device.wait();
+            }
+        });
         // Hogs keep all Ps busy. Nevertheless, the signals of devices are delivered.
-        let hogs: Vec<_> =
-            (0..random.below(4)).map(|_| sim::go(move || sim::work(Duration::from_micros(300)))).collect();
+        let hogs = go_each(0..random.below(4), move |_| sim::work(Duration::from_micros(300)));
         for handle in workers.into_iter().chain(hogs) {
             handle.join().unwrap();
         }
@@ -59,40 +55,33 @@ fn raised_signal_does_not_wait_for_a_sleeper() {
 #[test]
 fn wait_for_a_signal_ends_once_by_raise_deadline_or_cancellation() {
     explore(|seed| {
-        let waiters: Vec<_> = (0..3)
-            .map(|number| {
-                sim::go(move || {
-                    let mut random = Random::new(seed * 11 + number);
-                    let device = signal::<Sim>();
-                    for _ in 0..6 {
-                        let (context, cancel) = sim::Context::background().with_cancel();
-                        let time = Duration::from_nanos(random.below(3_000));
-                        let canceller = sim::go(move || {
-                            sim::work(time);
-                            cancel.cancel();
-                        });
-                        let is_started = random.below(2) == 0;
-                        if is_started {
-                            sim::start_device(device, Duration::from_nanos(random.below(3_000)));
-                        }
-                        let deadline = Sim::now() + Duration::from_nanos(random.below(6_000));
-                        let limit = sim::Limit::from(&context).and(deadline);
-                        let is_raised = device.wait_until(limit);
-                        assert!(is_raised || limit.err().is_some(), "nothing ended the wait");
-                        assert!(is_started || !is_raised, "a raise that did not happen");
-                        drop(context);
-                        if is_started && !is_raised {
-                            device.wait();
-                        }
-                        canceller.join().unwrap();
-                    }
-                    assert!(!device.wait_timeout(Duration::from_micros(5)), "one raise counted twice");
-                })
-            })
-            .collect();
-        for waiter in waiters {
-            waiter.join().unwrap();
-        }
+        join_all(go_each(0..3, move |number| {
+            let mut random = Random::new(seed * 11 + number);
+            let device = signal::<Sim>();
+            for _ in 0..6 {
+                let (context, cancel) = sim::Context::background().with_cancel();
+                let time = Duration::from_nanos(random.below(3_000));
+                let canceller = sim::go(move || {
+                    sim::work(time);
+                    cancel.cancel();
+                });
+                let is_started = random.below(2) == 0;
+                if is_started {
+                    sim::start_device(device, Duration::from_nanos(random.below(3_000)));
+                }
+                let deadline = Sim::now() + Duration::from_nanos(random.below(6_000));
+                let limit = sim::Limit::from(&context).and(deadline);
+                let is_raised = device.wait_until(limit);
+                assert!(is_raised || limit.err().is_some(), "nothing ended the wait");
+                assert!(is_started || !is_raised, "a raise that did not happen");
+                drop(context);
+                if is_started && !is_raised {
+                    device.wait();
+                }
+                canceller.join().unwrap();
+            }
+            assert!(!device.wait_timeout(Duration::from_micros(5)), "one raise counted twice");
+        }));
     });
 }
 

@@ -10,6 +10,7 @@ use gmp_sched::sim::{self, Config, Sim};
 use crate::anything::{anything, microseconds};
 use crate::explore::{Random, explore_on};
 use crate::hogs::Hogs;
+use crate::several::{join_all, spawn_each};
 
 /// Runs `program` with every seed. At most `limit` Gs are preempted at the same time.
 fn explore(limit: u32, program: fn(u64)) {
@@ -19,20 +20,17 @@ fn explore(limit: u32, program: fn(u64)) {
 /// Six Gs compute for six slices each. Each stays on one M.
 fn compute_side_by_side() {
     let done: Arc<Vec<AtomicU64>> = Arc::new((0..6).map(|_| AtomicU64::new(0)).collect());
-    let hogs: Vec<_> = (0..done.len())
-        .map(|hog| {
-            let done = done.clone();
-            sim::go(move || {
-                let machine = sim::machine();
-                for _ in 0..12 {
-                    sim::work(SLICE / 2);
-                    done[hog].fetch_add(1, Ordering::Relaxed);
-                    assert_eq!(sim::machine(), machine, "the G has moved to another M");
-                }
-            })
-        })
-        .collect();
-    hogs.into_iter().for_each(|hog| hog.join().unwrap());
+    join_all(spawn_each(0..done.len(), |hog| {
+        let done = done.clone();
+        move || {
+            let machine = sim::machine();
+            for _ in 0..12 {
+                sim::work(SLICE / 2);
+                done[hog].fetch_add(1, Ordering::Relaxed);
+                assert_eq!(sim::machine(), machine, "the G has moved to another M");
+            }
+        }
+    }));
     assert!(done.iter().all(|done| done.load(Ordering::Relaxed) == 12));
 }
 
@@ -52,22 +50,20 @@ fn displaced_g_continues_in_the_rest_of_its_slice() {
     explore(64, |_| {
         sim::set_procs(1).unwrap();
         let (begun, ended) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-        let hogs: Vec<_> = (0..6)
-            .map(|_| {
-                let (begun, ended) = (begun.clone(), ended.clone());
-                sim::go(move || {
-                    begun.fetch_add(1, Ordering::Relaxed);
-                    sim::work(SLICE * 2 / 5);
-                    let before = ended.fetch_add(1, Ordering::Relaxed);
-                    let is_any_slice_over = Pinned::<Sim>::new().machine().scheduler().counts().preemptions != 0;
-                    assert!(is_any_slice_over || begun.load(Ordering::Relaxed) == before + 1, "another G has begun");
-                })
-            })
-            .collect();
+        let hogs = spawn_each(0..6, |_| {
+            let (begun, ended) = (begun.clone(), ended.clone());
+            move || {
+                begun.fetch_add(1, Ordering::Relaxed);
+                sim::work(SLICE * 2 / 5);
+                let before = ended.fetch_add(1, Ordering::Relaxed);
+                let is_any_slice_over = Pinned::<Sim>::new().machine().scheduler().counts().preemptions != 0;
+                assert!(is_any_slice_over || begun.load(Ordering::Relaxed) == before + 1, "another G has begun");
+            }
+        });
         while ended.load(Ordering::Relaxed) < 6 {
             sim::sleep(microseconds(1_000));
         }
-        hogs.into_iter().for_each(|hog| hog.join().unwrap());
+        join_all(hogs);
     });
 }
 
@@ -81,23 +77,21 @@ fn displaced_gs_take_turns() {
         // The CPUs share the clock, also if only one of them computes.
         let step = SLICE / 5 * sim::config().cpus as u32;
         let done: Arc<Vec<AtomicU64>> = Arc::new((0..3).map(|_| AtomicU64::new(0)).collect());
-        let hogs: Vec<_> = (0..done.len())
-            .map(|hog| {
-                let done = done.clone();
-                sim::go(move || {
-                    for mine in 0..2 * TURN {
-                        sim::work(step);
-                        done[hog].store(mine, Ordering::Relaxed);
-                        let least = done.iter().map(|done| done.load(Ordering::Relaxed)).min();
-                        assert!(mine <= TURN || least > Some(0), "others starve: {done:?}");
-                    }
-                })
-            })
-            .collect();
+        let hogs = spawn_each(0..done.len(), |hog| {
+            let done = done.clone();
+            move || {
+                for mine in 0..2 * TURN {
+                    sim::work(step);
+                    done[hog].store(mine, Ordering::Relaxed);
+                    let least = done.iter().map(|done| done.load(Ordering::Relaxed)).min();
+                    assert!(mine <= TURN || least > Some(0), "others starve: {done:?}");
+                }
+            }
+        });
         while done.iter().any(|done| done.load(Ordering::Relaxed) < 2 * TURN - 1) {
             sim::sleep(microseconds(1_000));
         }
-        hogs.into_iter().for_each(|hog| hog.join().unwrap());
+        join_all(hogs);
     });
 }
 
@@ -159,13 +153,10 @@ fn hold(lock: &AtomicBool, held: Duration) {
 fn gs_that_spin_for_a_preempted_g_let_it_continue() {
     explore(3, |seed| {
         let lock = Arc::new(AtomicBool::new(false));
-        let spinning: Vec<_> = (0..5)
-            .map(|number| {
-                let (lock, mut random) = (lock.clone(), Random::new(seed * 8 + number));
-                sim::go(move || (0..3).for_each(|_| hold(&lock, microseconds(random.below(15_000)))))
-            })
-            .collect();
-        spinning.into_iter().for_each(|spinning| spinning.join().unwrap());
+        join_all(spawn_each(0..5, |number| {
+            let (lock, mut random) = (lock.clone(), Random::new(seed * 8 + number));
+            move || (0..3).for_each(|_| hold(&lock, microseconds(random.below(15_000))))
+        }));
     });
 }
 
@@ -193,17 +184,15 @@ fn act(random: &mut Random, lock: &AtomicBool) {
 fn preempted_gs_mix_with_locked_gs_calls_timers_and_stops_of_the_world() {
     explore(3, |seed| {
         let lock = Arc::new(AtomicBool::new(false));
-        let all: Vec<_> = (0..7)
-            .map(|number| {
-                let (lock, mut random) = (lock.clone(), Random::new(seed * 16 + number));
-                sim::go(move || (0..10).for_each(|_| act(&mut random, &lock)))
-            })
-            .collect();
+        let all = spawn_each(0..7, |number| {
+            let (lock, mut random) = (lock.clone(), Random::new(seed * 16 + number));
+            move || (0..10).for_each(|_| act(&mut random, &lock))
+        });
         let mut random = Random::new(seed);
         for _ in 0..3 {
             sim::sleep(microseconds(random.below(20_000)));
             let _ = sim::set_procs(1 + random.below(sim::config().procs_limit as u64) as usize);
         }
-        all.into_iter().for_each(|one| one.join().unwrap());
+        join_all(all);
     });
 }

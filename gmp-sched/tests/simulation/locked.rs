@@ -9,6 +9,7 @@ use gmp_sched::park::{park, ready};
 use gmp_sched::sim::{self, Config, Sim};
 
 use crate::explore::{Random, explore, explore_with};
+use crate::several::{go_each, join_all, spawn_each};
 
 /// A binary semaphore for one waiter, built from park and ready.
 #[derive(Default)]
@@ -44,31 +45,29 @@ impl Baton {
 /// G never changes its M.
 fn pass_batons(seed: u64, places: usize, is_locked: fn(usize) -> bool) {
     let ring: Arc<Vec<Baton>> = Arc::new((0..places).map(|_| Baton::default()).collect());
-    let runners: Vec<_> = (0..places)
-        .map(|place| {
-            let ring = ring.clone();
-            sim::go(move || {
-                let mut random = Random::new(seed + place as u64);
-                let locked = is_locked(place).then(|| sim::lock_thread());
-                let machine = sim::machine();
-                for _ in 0..6 {
-                    ring[place].take();
-                    match random.below(6) {
-                        0 => sim::work(Duration::from_micros(random.below(50))),
-                        1 => sim::sleep(Duration::from_micros(random.below(50))),
-                        2 => sim::block(Duration::from_micros(random.below(50))),
-                        3 => sim::yield_now(),
-                        4 => sim::syscall(Duration::from_micros(random.below(50))),
-                        _ => {}
-                    }
-                    assert!(locked.is_none() || sim::machine() == machine, "a locked G changed its M");
-                    ring[(place + 1) % places].give();
+    let runners = spawn_each(0..places, |place| {
+        let ring = ring.clone();
+        move || {
+            let mut random = Random::new(seed + place as u64);
+            let locked = is_locked(place).then(|| sim::lock_thread());
+            let machine = sim::machine();
+            for _ in 0..6 {
+                ring[place].take();
+                match random.below(6) {
+                    0 => sim::work(Duration::from_micros(random.below(50))),
+                    1 => sim::sleep(Duration::from_micros(random.below(50))),
+                    2 => sim::block(Duration::from_micros(random.below(50))),
+                    3 => sim::yield_now(),
+                    4 => sim::syscall(Duration::from_micros(random.below(50))),
+                    _ => {}
                 }
-            })
-        })
-        .collect();
+                assert!(locked.is_none() || sim::machine() == machine, "a locked G changed its M");
+                ring[(place + 1) % places].give();
+            }
+        }
+    });
     ring[0].give();
-    runners.into_iter().for_each(|runner| runner.join().unwrap());
+    join_all(runners);
 }
 
 #[test]
@@ -116,15 +115,10 @@ fn deadlock_of_locked_gs_is_detected() {
     for seed in 0..200 {
         let config = Config { cpus: 2, processors: 2, seed, ..Config::default() };
         let failure = sim::run(config, || {
-            let waiting: Vec<_> = (0..3)
-                .map(|_| {
-                    sim::go(|| {
-                        let _locked = sim::lock_thread();
-                        park::<Sim>(WaitReason::Parked, |_, _| true);
-                    })
-                })
-                .collect();
-            waiting.into_iter().for_each(|handle| handle.join().unwrap());
+            join_all(go_each(0..3, move |_| {
+                let _locked = sim::lock_thread();
+                park::<Sim>(WaitReason::Parked, |_, _| true);
+            }));
         });
         let message = failure.unwrap_err().message;
         assert!(message.contains("all goroutines are asleep - deadlock!"), "seed {seed}: {message}");

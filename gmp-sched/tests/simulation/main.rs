@@ -4,6 +4,11 @@
 //! options, among them one that writes the timeline of a run.
 #![cfg(not(gmp_loom))]
 
+extern crate alloc;
+
+/// What the module `several` needs.
+use gmp_sched::sim as platform;
+
 mod anything;
 mod background;
 mod cancel;
@@ -22,6 +27,8 @@ mod scheduling;
 mod scope;
 mod select;
 mod separation;
+#[path = "../shared/several.rs"]
+mod several;
 mod single_flight;
 mod stealing;
 mod sync;

@@ -16,6 +16,7 @@ use gmp_sched::sim::{self, Config, PolicyModel};
 use crate::anything::anything;
 use crate::explore::{Random, explore_on};
 use crate::hogs::Hogs;
+use crate::several::join_all;
 
 /// A G of a random program: performs random operations, spawns Gs with random parameters that do the same, and waits
 /// for them.
@@ -45,7 +46,7 @@ fn act(seed: u64, depth: u64, parameter: fn(&mut Random) -> u64) {
     }
     drop(sender);
     assert_eq!(receiver.iter().count(), children.len());
-    children.into_iter().for_each(|child| child.join().unwrap());
+    join_all(children);
 }
 
 fn explore(policy: &'static dyn Policy, model: Option<fn() -> Box<dyn PolicyModel>>, program: fn(u64)) {
@@ -182,7 +183,7 @@ fn no_g_starves_beside_higher_priorities() {
             .map(|_| sim::Builder::new().parameter(PriorityAging::HIGHEST).go(|| sim::work(Duration::from_millis(600))))
             .collect();
         low.join().unwrap();
-        busy.into_iter().for_each(|hog| hog.join().unwrap());
+        join_all(busy);
     });
 }
 
@@ -246,7 +247,7 @@ fn missed_deadlines(policy: Option<&'static dyn Policy>) -> u64 {
                 })
             })
             .collect();
-        tasks.into_iter().for_each(|task| task.join().unwrap());
+        join_all(tasks);
     });
     report.unwrap();
     result.load(Ordering::Relaxed)

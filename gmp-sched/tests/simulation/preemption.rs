@@ -10,6 +10,7 @@ use gmp_sched::sysmon::Sysmon;
 
 use crate::explore::{Random, explore};
 use crate::hogs::Hogs;
+use crate::several::{go_each, join_all, spawn_each};
 
 /// Returns how long an M may wait for a CPU. With more Ps than CPUs this is a few slices, and otherwise no time.
 fn for_a_cpu() -> Duration {
@@ -78,22 +79,20 @@ fn blocking_calls_in_a_loop_do_not_starve_other_gs() {
         }
         let hogs = Hogs::start(2 * sim::config().processors, Duration::from_micros(200));
         let stop = Arc::new(AtomicBool::new(false));
-        let callers: Vec<_> = (0..6)
-            .map(|number| {
-                let (stop, mut random) = (stop.clone(), Random::new(seed + number));
-                sim::go(move || {
-                    while !stop.load(Ordering::Relaxed) {
-                        sim::block(Duration::from_nanos(random.below(20_000)));
-                        sim::work(Duration::from_nanos(random.below(5_000)));
-                    }
-                })
-            })
-            .collect();
+        let callers = spawn_each(0..6, |number| {
+            let (stop, mut random) = (stop.clone(), Random::new(seed + number));
+            move || {
+                while !stop.load(Ordering::Relaxed) {
+                    sim::block(Duration::from_nanos(random.below(20_000)));
+                    sim::work(Duration::from_nanos(random.below(5_000)));
+                }
+            }
+        });
         for _ in 0..2 {
             sim::yield_now();
         }
         stop.store(true, Ordering::Relaxed);
-        callers.into_iter().for_each(|caller| caller.join().unwrap());
+        join_all(callers);
         hogs.stop();
     });
 }
@@ -105,33 +104,27 @@ fn timers_displace_hogs_soon() {
     explore(|seed| {
         let stop = Arc::new(AtomicBool::new(false));
         let rounds: Arc<Vec<AtomicUsize>> = Arc::new((0..8).map(|_| AtomicUsize::new(0)).collect());
-        let hogs: Vec<_> = (0..8)
-            .map(|hog| {
-                let (stop, rounds) = (stop.clone(), rounds.clone());
-                sim::go(move || {
-                    while !stop.load(Ordering::Relaxed) {
-                        sim::work(Duration::from_micros(200));
-                        rounds[hog].fetch_add(1, Ordering::Relaxed);
-                    }
-                })
-            })
-            .collect();
-        let sleepers: Vec<_> = (0..6)
-            .map(|sleeper| {
-                sim::go(move || {
-                    let mut random = Random::new(seed + sleeper);
-                    let mut latest = Duration::ZERO;
-                    for _ in 0..2 {
-                        let before = sim::elapsed();
-                        let nap = Duration::from_micros(500 + random.below(20));
-                        sim::sleep(nap);
-                        latest = latest.max(sim::elapsed() - before - nap);
-                        sim::work(Duration::from_micros(random.below(10)));
-                    }
-                    latest
-                })
-            })
-            .collect();
+        let hogs = spawn_each(0..8, |hog| {
+            let (stop, rounds) = (stop.clone(), rounds.clone());
+            move || {
+                while !stop.load(Ordering::Relaxed) {
+                    sim::work(Duration::from_micros(200));
+                    rounds[hog].fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        let sleepers = go_each(0..6, move |sleeper| {
+            let mut random = Random::new(seed + sleeper);
+            let mut latest = Duration::ZERO;
+            for _ in 0..2 {
+                let before = sim::elapsed();
+                let nap = Duration::from_micros(500 + random.below(20));
+                sim::sleep(nap);
+                latest = latest.max(sim::elapsed() - before - nap);
+                sim::work(Duration::from_micros(random.below(10)));
+            }
+            latest
+        });
         for sleeper in sleepers {
             let late = sleeper.join().unwrap();
             // Only seeds with one CPU are checked, which are the multiples of 6. With more CPUs, each CPU is so slow
@@ -143,7 +136,7 @@ fn timers_displace_hogs_soon() {
             sim::sleep(Duration::from_micros(150));
         }
         stop.store(true, Ordering::Relaxed);
-        hogs.into_iter().for_each(|hog| hog.join().unwrap());
+        join_all(hogs);
     });
 }
 
@@ -174,17 +167,15 @@ fn system_calls_in_a_row_end_with_the_slice() {
         let run = sim::run(Config { cpus, processors: cpus, seed, ..Config::default() }, move || {
             let round = Arc::new(AtomicUsize::new(1));
             let seen: Arc<Vec<AtomicUsize>> = Arc::new((0..cpus + 2).map(|_| AtomicUsize::new(0)).collect());
-            let callers: Vec<_> = (0..seen.len())
-                .map(|caller| {
-                    let (round, seen, mut random) = (round.clone(), seen.clone(), Random::new(seed + caller as u64));
-                    sim::go(move || {
-                        while round.load(Ordering::Relaxed) != 0 {
-                            sim::syscall(Duration::from_micros(random.below(100)));
-                            seen[caller].store(round.load(Ordering::Relaxed), Ordering::Relaxed);
-                        }
-                    })
-                })
-                .collect();
+            let callers = spawn_each(0..seen.len(), |caller| {
+                let (round, seen, mut random) = (round.clone(), seen.clone(), Random::new(seed + caller as u64));
+                move || {
+                    while round.load(Ordering::Relaxed) != 0 {
+                        sim::syscall(Duration::from_micros(random.below(100)));
+                        seen[caller].store(round.load(Ordering::Relaxed), Ordering::Relaxed);
+                    }
+                }
+            });
             for number in 1..=2 {
                 round.store(number, Ordering::Relaxed);
                 let before = sim::elapsed();
@@ -195,7 +186,7 @@ fn system_calls_in_a_row_end_with_the_slice() {
                 assert!(took < Duration::from_millis(300), "it took {took:?} until every G had run");
             }
             round.store(0, Ordering::Relaxed);
-            callers.into_iter().for_each(|caller| caller.join().unwrap());
+            join_all(callers);
         });
         if let Err(failure) = run {
             panic!("{failure}");
@@ -226,8 +217,7 @@ fn system_calls_in_a_row_take_no_more_slices_than_other_gs() {
                 }
                 ran
             });
-            let others: Vec<_> = (0..4).map(|_| sim::go(|| sim::work(SLICES * SLICE))).collect();
-            others.into_iter().for_each(|other| other.join().unwrap());
+            join_all(go_each(0..4, move |_| sim::work(SLICES * SLICE)));
             stop.store(true, Ordering::Relaxed);
             let ran = caller.join().unwrap();
             assert!(ran < (SLICES + 1) * SLICE + SLICE / 2, "in {SLICES} slices of the others, the caller ran {ran:?}");
@@ -261,8 +251,7 @@ fn two_gs_that_ready_each_other_share_a_slice() {
                 [first, second]
             })
             .collect();
-        let others: Vec<_> = (0..procs).map(|_| sim::go(|| sim::work(Duration::from_millis(15)))).collect();
-        others.into_iter().for_each(|other| other.join().unwrap());
+        join_all(go_each(0..procs, move |_| sim::work(Duration::from_millis(15))));
         done.store(true, Ordering::Relaxed);
         pairs.into_iter().flatten().for_each(|goroutine| goroutine.join().unwrap());
     });
@@ -274,25 +263,22 @@ fn two_gs_that_ready_each_other_share_a_slice() {
 fn threads_run_for_their_granularity_beside_due_timers() {
     explore(|seed| {
         let stop = Arc::new(AtomicBool::new(false));
-        let sleepers: Vec<_> = (0..8)
-            .map(|sleeper| {
-                let stop = stop.clone();
-                let mut random = Random::new(seed + sleeper);
-                sim::go(move || {
-                    while !stop.load(Ordering::Relaxed) {
-                        sim::sleep(Duration::from_micros(random.below(10)));
-                    }
-                })
-            })
-            .collect();
-        let hogs: Vec<_> = (0..8).map(|_| sim::go(|| sim::work(Duration::from_millis(2)))).collect();
-        hogs.into_iter().for_each(|hog| hog.join().unwrap());
+        let sleepers = spawn_each(0..8, |sleeper| {
+            let stop = stop.clone();
+            let mut random = Random::new(seed + sleeper);
+            move || {
+                while !stop.load(Ordering::Relaxed) {
+                    sim::sleep(Duration::from_micros(random.below(10)));
+                }
+            }
+        });
+        join_all(go_each(0..8, move |_| sim::work(Duration::from_millis(2))));
         // The sleepers need hardly any CPU time. So the expected time is that of the eight hogs, each of which computes
         // for 2 ms on one of the CPUs.
         let expected = Duration::from_millis(8 * 2) / sim::config().cpus as u32;
         assert!(sim::elapsed() < 2 * expected, "{:?} for what takes {expected:?}", sim::elapsed());
         stop.store(true, Ordering::Relaxed);
-        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+        join_all(sleepers);
     });
 }
 
@@ -312,8 +298,7 @@ fn ring_runs_beside_hogs_that_spawn_hogs() {
             let stop = stop.clone();
             sim::go(move || hog(stop)).detach();
         }
-        let others: Vec<_> = (0..2).map(|_| sim::go(|| sim::work(Duration::from_micros(1)))).collect();
-        others.into_iter().for_each(|other| other.join().unwrap());
+        join_all(go_each(0..2, move |_| sim::work(Duration::from_micros(1))));
         stop.store(true, Ordering::Relaxed);
     });
 }
@@ -324,19 +309,14 @@ fn ring_runs_beside_hogs_that_spawn_hogs() {
 fn hogs_that_sleep_leave_slices_to_others() {
     explore(|seed| {
         let hogs = Hogs::start(2 * sim::config().processors, Duration::from_millis(1));
-        let sleepers: Vec<_> = (0..3 * sim::config().processors as u64)
-            .map(|sleeper| {
-                sim::go(move || {
-                    let mut random = Random::new(8 * seed + sleeper);
-                    for _ in 0..3 {
-                        let longest_nap = if random.below(2) == 0 { 100 } else { 8_000 };
-                        sim::sleep(Duration::from_micros(random.below(longest_nap)));
-                        sim::work(Duration::from_micros(random.below(15_000)));
-                    }
-                })
-            })
-            .collect();
-        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+        join_all(go_each(0..3 * sim::config().processors as u64, move |sleeper| {
+            let mut random = Random::new(8 * seed + sleeper);
+            for _ in 0..3 {
+                let longest_nap = if random.below(2) == 0 { 100 } else { 8_000 };
+                sim::sleep(Duration::from_micros(random.below(longest_nap)));
+                sim::work(Duration::from_micros(random.below(15_000)));
+            }
+        }));
         hogs.stop();
     });
 }

@@ -14,6 +14,7 @@ use gmp_sched::sim::{self, Config, Sim};
 
 use crate::explore::{Random, explore, explore_with};
 use crate::hogs::Hogs;
+use crate::several::{go_each, join_all, spawn_each};
 
 /// Returns the body of a G that is the root of a tree of Gs with `depth` levels below the root. Each G with children
 /// usually performs a random operation after it has spawned a child. Each G adds one to `finished` before it ends.
@@ -48,8 +49,7 @@ fn tree(seed: u64, depth: u64, finished: Arc<AtomicUsize>) -> Box<dyn FnOnce() +
 fn trees_of_gs_with_all_operations() {
     explore(|seed| {
         let finished = Arc::new(AtomicUsize::new(0));
-        let roots: Vec<_> = (0..3).map(|root| sim::go(tree(seed * 11 + root, 2, finished.clone()))).collect();
-        roots.into_iter().for_each(|root| root.join().unwrap());
+        join_all(spawn_each(0..3, |root| tree(seed * 11 + root, 2, finished.clone())));
         // Gs that were detached may still run, so main waits until all Gs have ended.
         while finished.load(Ordering::Relaxed) < 3 * 13 {
             sim::sleep(Duration::from_millis(1));
@@ -130,7 +130,7 @@ impl Scene {
             }
         }
         self.step();
-        children.into_iter().for_each(|child| child.join().unwrap());
+        join_all(children);
     }
 }
 
@@ -140,13 +140,10 @@ impl Scene {
 fn world_is_stopped_and_resized_under_load() {
     explore_with(64, |seed| {
         let scene = Arc::new(Scene::default());
-        let actors: Vec<_> = (0..6)
-            .map(|actor| {
-                let scene = scene.clone();
-                sim::go(move || scene.act(seed * 13 + actor, 8, 2))
-            })
-            .collect();
-        actors.into_iter().for_each(|actor| actor.join().unwrap());
+        join_all(spawn_each(0..6, |actor| {
+            let scene = scene.clone();
+            move || scene.act(seed * 13 + actor, 8, 2)
+        }));
     });
 }
 
@@ -180,23 +177,21 @@ fn computing_gs_keep_their_cpus_when_the_world_starts() {
         let run = sim::run(Config { cpus: 8, processors: 8, seed, ..Config::default() }, move || {
             let round = Arc::new(AtomicUsize::new(0));
             let arrived = Arc::new(AtomicUsize::new(0));
-            let handles: Vec<_> = (0..spinners)
-                .map(|_| {
-                    let (round, arrived, moved) = (round.clone(), arrived.clone(), moved.clone());
-                    sim::go(move || {
-                        let (mut last, mut last_m_and_p) = (0, m_and_p());
-                        while last < rounds {
-                            sim::work(Duration::from_micros(5));
-                            let now = round.load(Ordering::Relaxed);
-                            if now != last {
-                                moved.fetch_add(usize::from(m_and_p() != last_m_and_p), Ordering::Relaxed);
-                                (last, last_m_and_p) = (now, m_and_p());
-                                arrived.fetch_add(1, Ordering::Relaxed);
-                            }
+            let handles = spawn_each(0..spinners, |_| {
+                let (round, arrived, moved) = (round.clone(), arrived.clone(), moved.clone());
+                move || {
+                    let (mut last, mut last_m_and_p) = (0, m_and_p());
+                    while last < rounds {
+                        sim::work(Duration::from_micros(5));
+                        let now = round.load(Ordering::Relaxed);
+                        if now != last {
+                            moved.fetch_add(usize::from(m_and_p() != last_m_and_p), Ordering::Relaxed);
+                            (last, last_m_and_p) = (now, m_and_p());
+                            arrived.fetch_add(1, Ordering::Relaxed);
                         }
-                    })
-                })
-                .collect();
+                    }
+                }
+            });
             for number in 1..=rounds {
                 sim::sleep(Duration::from_micros(500));
                 drop(sim::stop_the_world());
@@ -206,7 +201,7 @@ fn computing_gs_keep_their_cpus_when_the_world_starts() {
                     sim::sleep(Duration::from_micros(100));
                 }
             }
-            handles.into_iter().for_each(|handle| handle.join().unwrap());
+            join_all(handles);
         });
         run.unwrap();
     }
@@ -220,9 +215,9 @@ fn same_seed_repeats_the_run() {
         let config = Config { cpus: 4, processors: 4, seed: 42, ..Config::default() };
         let report = sim::run(config, || {
             let finished = Arc::new(AtomicUsize::new(0));
-            let hogs: Vec<_> = (0..8).map(|_| sim::go(|| sim::work(Duration::from_millis(50)))).collect();
+            let hogs = go_each(0..8, move |_| sim::work(Duration::from_millis(50)));
             sim::go(tree(1, 4, finished)).join().unwrap();
-            hogs.into_iter().for_each(|hog| hog.join().unwrap());
+            join_all(hogs);
         });
         let report = report.unwrap();
         (report.steps, report.elapsed, report.counts)

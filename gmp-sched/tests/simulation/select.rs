@@ -8,6 +8,7 @@ use gmp_sched::select::{Select, recv};
 use gmp_sched::sim::{self, Chan};
 
 use crate::explore::{Random, explore};
+use crate::several::spawn_each;
 
 /// Several Gs receive from all channels, each in a different order, while other Gs send. So a select finds channels
 /// locked and waits for their locks while it holds others. Each value is received once, and no G waits forever.
@@ -19,13 +20,11 @@ fn selects_of_many_cases_share_channels() {
         let count = 65 + random.below(6) as usize;
         let chans: Arc<[Chan<u64>]> = (0..count).map(|_| Chan::new(0)).collect();
         let receivers = 1 + random.below(3);
-        let receiving: Vec<_> = (0..receivers)
-            .map(|number| {
-                let chans = chans.clone();
-                let mut random = Random::new(seed * 41 + number);
-                sim::go(move || (0..EACH).map(|_| receive_one(&chans, &mut random)).collect::<Vec<_>>())
-            })
-            .collect();
+        let receiving = spawn_each(0..receivers, |number| {
+            let chans = chans.clone();
+            let mut random = Random::new(seed * 41 + number);
+            move || (0..EACH).map(|_| receive_one(&chans, &mut random)).collect::<Vec<_>>()
+        });
         for value in 0..receivers * EACH {
             let sender = chans[random.below(count as u64) as usize].sender().clone();
             let delay = Duration::from_micros(random.below(20));

@@ -10,6 +10,7 @@ use gmp_sched::select::{Select, recv};
 use gmp_sched::sim::{self, Chan, Config};
 
 use crate::explore::Random;
+use crate::several::{go_each, join_all, spawn_each};
 
 fn one_cpu() -> Config {
     Config { cpus: 1, processors: 1, ..Config::default() }
@@ -19,23 +20,21 @@ fn one_cpu() -> Config {
 fn selects(seed: u64) {
     let mut random = Random::new(seed);
     let chans: Arc<[Chan<u64>]> = (0..6).map(|_| Chan::new(0)).collect();
-    let receiving: Vec<_> = (0..3)
-        .map(|_| {
-            let chans = chans.clone();
-            sim::go(move || {
-                for _ in 0..4 {
-                    let mut waiting: Vec<_> = chans.iter().map(|chan| recv(chan.receiver())).collect();
-                    let mut cases: Vec<_> = waiting.iter_mut().map(|each| each.case()).collect();
-                    Select::new(&mut cases).wait();
-                }
-            })
-        })
-        .collect();
+    let receiving = spawn_each(0..3, |_| {
+        let chans = chans.clone();
+        move || {
+            for _ in 0..4 {
+                let mut waiting: Vec<_> = chans.iter().map(|chan| recv(chan.receiver())).collect();
+                let mut cases: Vec<_> = waiting.iter_mut().map(|each| each.case()).collect();
+                Select::new(&mut cases).wait();
+            }
+        }
+    });
     for value in 0..12 {
         let sender = chans[random.below(6) as usize].sender().clone();
         sim::go(move || sender.send(value).unwrap()).detach();
     }
-    receiving.into_iter().for_each(|g| g.join().unwrap());
+    join_all(receiving);
 }
 
 #[test]
@@ -74,21 +73,19 @@ fn send_to_a_g_of_an_earlier_run_changes_no_stack_of_this_run() {
         let changed = Arc::new(AtomicBool::new(false));
         let seen = changed.clone();
         let second = sim::run(config, move || {
-            let gs: Vec<_> = (0..8)
-                .map(|_| {
-                    let seen = seen.clone();
-                    sim::go(move || {
-                        let local = std::hint::black_box([0_u64; 2000]);
-                        (0..4).for_each(|_| sim::yield_now());
-                        seen.fetch_or(local.iter().any(|&word| word != 0), Ordering::Relaxed);
-                    })
-                })
-                .collect();
+            let gs = spawn_each(0..8, |_| {
+                let seen = seen.clone();
+                move || {
+                    let local = std::hint::black_box([0_u64; 2000]);
+                    (0..4).for_each(|_| sim::yield_now());
+                    seen.fetch_or(local.iter().any(|&word| word != 0), Ordering::Relaxed);
+                }
+            });
             sim::yield_now();
             for sender in senders.lock().unwrap().iter() {
                 assert!(sender.try_send([u64::MAX; 64]).is_ok());
             }
-            gs.into_iter().for_each(|g| g.join().unwrap());
+            join_all(gs);
         });
         assert!(!changed.load(Ordering::Relaxed), "a value was written to the stack of another G");
         if let Err(failure) = second {
@@ -136,18 +133,13 @@ fn run_reuses_the_stacks_of_earlier_runs_that_are_over() {
 fn objects_of_another_machine_are_refused() {
     static COUNT: sim::Mutex<u64> = sim::Mutex::new(0);
     let program = || {
-        let gs: Vec<_> = (0..4)
-            .map(|_| {
-                sim::go(|| {
-                    for _ in 0..50 {
-                        let mut count = COUNT.lock();
-                        sim::yield_now();
-                        *count += 1;
-                    }
-                })
-            })
-            .collect();
-        gs.into_iter().for_each(|g| g.join().unwrap());
+        join_all(go_each(0..4, move |_| {
+            for _ in 0..50 {
+                let mut count = COUNT.lock();
+                sim::yield_now();
+                *count += 1;
+            }
+        }));
     };
     // Each thread runs machines of its own, and the Gs of all machines wait for one lock. So most runs fail, because a
     // G is woken by another machine, or waits for ever because it is not.

@@ -5,6 +5,8 @@ use std::sync::{Arc, Weak};
 
 use gmp_sched::sim::{self, Config, SingleFlight};
 
+use crate::several::{join_all, spawn_each};
+
 /// A key whose clone and drop use the `SingleFlight` in which it is.
 struct Key {
     number: u8,
@@ -66,20 +68,17 @@ fn keys_are_cloned_and_dropped_without_the_lock() {
     for seed in 0..50 {
         let ran = sim::run(Config { seed, ..Config::default() }, || {
             let flights = Arc::new(Flights::new());
-            let calls: Vec<_> = (0..4)
-                .map(|number| {
-                    let flights = flights.clone();
-                    sim::go(move || {
-                        let fetched = flights.call(Key::new(number % 2, &flights), || {
-                            sim::yield_now();
-                            number % 2
-                        });
-                        flights.forget(&Key::new(number % 2, &flights));
-                        assert_eq!(fetched.value, number % 2);
-                    })
-                })
-                .collect();
-            calls.into_iter().for_each(|call| call.join().unwrap());
+            join_all(spawn_each(0..4, |number| {
+                let flights = flights.clone();
+                move || {
+                    let fetched = flights.call(Key::new(number % 2, &flights), || {
+                        sim::yield_now();
+                        number % 2
+                    });
+                    flights.forget(&Key::new(number % 2, &flights));
+                    assert_eq!(fetched.value, number % 2);
+                }
+            }));
         });
         assert!(ran.is_ok(), "{}", ran.unwrap_err());
     }

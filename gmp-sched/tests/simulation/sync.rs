@@ -14,6 +14,7 @@ use gmp_sched::sync::lock_api::{MutexGuard, RwLockUpgradableReadGuard, RwLockWri
 use gmp_sched::sync::readers::{OneCount, Readers, SpreadCounts};
 
 use crate::explore::{Random, explore};
+use crate::several::{join_all, spawn_each};
 
 /// Sleeps, blocks, computes, yields or does nothing, at random. So Gs migrate, and their operations overlap.
 fn pass_time(random: &mut Random) {
@@ -36,13 +37,10 @@ fn patience(random: &mut Random) -> Duration {
 
 /// Runs `body` in `count` Gs, each with a random sequence of its own, and waits for all of them.
 fn in_goroutines(seed: u64, count: u64, body: impl Fn(&mut Random, u64) + Clone + Send + 'static) {
-    let all: Vec<_> = (0..count)
-        .map(|number| {
-            let body = body.clone();
-            sim::go(move || body(&mut Random::new(seed * 31 + number + 1), number))
-        })
-        .collect();
-    all.into_iter().for_each(|handle| handle.join().unwrap());
+    join_all(spawn_each(0..count, |number| {
+        let body = body.clone();
+        move || body(&mut Random::new(seed * 31 + number + 1), number)
+    }));
 }
 
 #[test]
@@ -92,7 +90,7 @@ fn starving_mutex_waiters_are_served_in_order() {
             .collect();
         sim::work(Duration::from_millis(2) + Duration::from_nanos(seed));
         drop(held);
-        waiting.into_iter().for_each(|handle| handle.join().unwrap());
+        join_all(waiting);
         assert_eq!(*mutex.lock(), [0, 1, 2, 3, 4, 5]);
     });
 }
@@ -198,24 +196,22 @@ fn neither_side_starves<R: Readers>(seed: u64) {
     let lock = Arc::new(lock_api::RwLock::<RawRwLock<Sim, R>, ()>::new(()));
     let stop = Arc::new(AtomicBool::new(false));
     let writers_crowd = seed % 4 < 2;
-    let crowd: Vec<_> = (0..4)
-        .map(|number| {
-            let (lock, stop) = (lock.clone(), stop.clone());
-            sim::go(move || {
-                let mut random = Random::new(seed + number);
-                while !stop.load(Ordering::Relaxed) {
-                    let time = Duration::from_micros(100 + random.below(200));
-                    if writers_crowd {
-                        let _guard = lock.write();
-                        sim::work(time);
-                    } else {
-                        let _guard = lock.read();
-                        sim::work(time);
-                    }
+    let crowd = spawn_each(0..4, |number| {
+        let (lock, stop) = (lock.clone(), stop.clone());
+        move || {
+            let mut random = Random::new(seed + number);
+            while !stop.load(Ordering::Relaxed) {
+                let time = Duration::from_micros(100 + random.below(200));
+                if writers_crowd {
+                    let _guard = lock.write();
+                    sim::work(time);
+                } else {
+                    let _guard = lock.read();
+                    sim::work(time);
                 }
-            })
-        })
-        .collect();
+            }
+        }
+    });
     for _ in 0..3 {
         sim::sleep(Duration::from_micros(200 + seed % 700));
         let before = sim::elapsed();
@@ -228,7 +224,7 @@ fn neither_side_starves<R: Readers>(seed: u64) {
         assert!(waited < Duration::from_millis(60), "waited for {waited:?}");
     }
     stop.store(true, Ordering::Relaxed);
-    crowd.into_iter().for_each(|handle| handle.join().unwrap());
+    join_all(crowd);
 }
 
 #[test]
@@ -322,23 +318,21 @@ fn wait_group_is_reused_round_after_round() {
                 };
                 group.go(body);
             }
-            let waiting: Vec<_> = (0..3)
-                .map(|number| {
-                    let (group, finished) = (group.clone(), finished.clone());
-                    let patience = patience(&mut random);
-                    sim::go(move || {
-                        let all = number == 0 || group.wait_timeout(patience);
-                        if number == 0 {
-                            group.wait();
-                        }
-                        assert!(!all || finished.load(Ordering::Relaxed) == count, "returned too early");
-                    })
-                })
-                .collect();
+            let waiting = spawn_each(0..3, |number| {
+                let (group, finished) = (group.clone(), finished.clone());
+                let patience = patience(&mut random);
+                move || {
+                    let all = number == 0 || group.wait_timeout(patience);
+                    if number == 0 {
+                        group.wait();
+                    }
+                    assert!(!all || finished.load(Ordering::Relaxed) == count, "returned too early");
+                }
+            });
             group.wait();
             assert_eq!(finished.load(Ordering::Relaxed), count);
             // All waiters must return before the next round adds Gs to the group.
-            waiting.into_iter().for_each(|handle| handle.join().unwrap());
+            join_all(waiting);
         }
     });
 }
@@ -349,21 +343,19 @@ fn wait_group_is_reused_round_after_round() {
 fn once_whose_goroutine_is_abandoned_is_poisoned() {
     explore(|seed| {
         let once = Arc::new(Once::new());
-        let callers: Vec<_> = (0..4)
-            .map(|number| {
-                let once = once.clone();
-                sim::go(move || {
-                    let mut random = Random::new(seed * 31 + number + 1);
+        let callers = spawn_each(0..4, |number| {
+            let once = once.clone();
+            move || {
+                let mut random = Random::new(seed * 31 + number + 1);
+                pass_time(&mut random);
+                let function = || {
                     pass_time(&mut random);
-                    let function = || {
-                        pass_time(&mut random);
-                        // SAFETY: nothing borrows from the frames of this G.
-                        unsafe { abandon::<Sim>(JoinError::Exited) }
-                    };
-                    catch_unwind(AssertUnwindSafe(|| once.call_once(function))).is_err()
-                })
-            })
-            .collect();
+                    // SAFETY: nothing borrows from the frames of this G.
+                    unsafe { abandon::<Sim>(JoinError::Exited) }
+                };
+                catch_unwind(AssertUnwindSafe(|| once.call_once(function))).is_err()
+            }
+        });
         let ends: Vec<_> = callers.into_iter().map(|caller| caller.join().ok()).collect();
         let abandoned = ends.iter().filter(|end| end.is_none()).count();
         let panicked = ends.iter().filter(|end| **end == Some(true)).count();
@@ -440,7 +432,7 @@ fn permits_are_granted_in_order_of_requests() {
             })
             .collect();
         drop(held);
-        waiting.into_iter().for_each(|handle| handle.join().unwrap());
+        join_all(waiting);
         let order = shared.1.lock();
         // The first two requests are granted together, then the third alone, then the last two together. Requests that
         // are granted together log in any order, so only the sums of their numbers are compared: 1, 2 and 7.

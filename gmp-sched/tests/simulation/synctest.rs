@@ -6,6 +6,7 @@ use gmp_sched::select;
 use gmp_sched::sim;
 
 use crate::explore::{Random, explore};
+use crate::several::{go_each, join_all};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -16,9 +17,7 @@ fn sleeps_in_a_bubble_are_exact() {
     fn tree(seed: u64, depth: u64) -> Duration {
         let mut random = Random::new(seed);
         let (start, nap) = (sim::now(), Duration::from_nanos(random.below(1_000_000_000_000)));
-        let children: Vec<_> = (0..if depth > 0 { 2 } else { 0 })
-            .map(|child| sim::go(move || tree(seed * 5 + child + 1, depth - 1)))
-            .collect();
+        let children = go_each(0..if depth > 0 { 2 } else { 0 }, move |child| tree(seed * 5 + child + 1, depth - 1));
         if random.below(3) == 0 {
             sim::yield_now();
         }
@@ -34,12 +33,7 @@ fn sleeps_in_a_bubble_are_exact() {
     }
     explore(|seed| {
         for round in 0..2 {
-            let bubbles: Vec<_> = (0..2)
-                .map(|bubble| sim::go(move || sim::synctest::test(move || tree(seed * 61 + bubble + round, 2))))
-                .collect();
-            for bubble in bubbles {
-                bubble.join().unwrap();
-            }
+            join_all(go_each(0..2, move |bubble| sim::synctest::test(move || tree(seed * 61 + bubble + round, 2))));
         }
     });
 }

@@ -10,6 +10,7 @@ use gmp_sched::time::Instant;
 
 use crate::anything::microseconds;
 use crate::explore::{Random, explore};
+use crate::several::{go_each, join_all, spawn_each};
 
 /// The largest accepted delay of a timer. The Gs of the test do not keep a CPU busy for nearly as long, so a longer
 /// delay is an error of the scheduler.
@@ -49,39 +50,37 @@ fn no_stale_tick_is_received() {
         let shared = Arc::new((Timer::new(Duration::from_secs(3600)), Settings::default()));
         let (timer, settings) = &*shared;
         settings.set(timer, Duration::from_secs(3600));
-        let takers: Vec<_> = (0..1 + seed % 3)
-            .map(|taker| {
-                let shared = shared.clone();
-                let mut random = Random::new(seed * 31 + taker);
-                go(move || {
-                    let (timer, settings) = &*shared;
-                    let mut taken = 0;
-                    for _ in 0..6 {
-                        let standing = settings.standing.load(Ordering::Relaxed);
-                        let pause = microseconds(random.below(60));
-                        let tick = match random.below(4) {
-                            0 => timer.try_wait(),
-                            1 => timer.wait_until(now() + pause).ok(),
-                            2 => select! {
-                                recv(timer) -> tick => Some(tick.unwrap()),
-                                recv(after(pause)) => None,
-                            },
-                            _ => select! {
-                                recv(timer) -> tick => Some(tick.unwrap()),
-                                recv(timer) -> tick => Some(tick.unwrap()),
-                                timeout(pause) => None,
-                            },
-                        };
-                        if let Some(tick) = tick {
-                            assert!(tick >= settings.earliest_since(standing) && tick <= now());
-                            taken += 1;
-                        }
-                        sim::work(microseconds(random.below(20)));
+        let takers = spawn_each(0..1 + seed % 3, |taker| {
+            let shared = shared.clone();
+            let mut random = Random::new(seed * 31 + taker);
+            move || {
+                let (timer, settings) = &*shared;
+                let mut taken = 0;
+                for _ in 0..6 {
+                    let standing = settings.standing.load(Ordering::Relaxed);
+                    let pause = microseconds(random.below(60));
+                    let tick = match random.below(4) {
+                        0 => timer.try_wait(),
+                        1 => timer.wait_until(now() + pause).ok(),
+                        2 => select! {
+                            recv(timer) -> tick => Some(tick.unwrap()),
+                            recv(after(pause)) => None,
+                        },
+                        _ => select! {
+                            recv(timer) -> tick => Some(tick.unwrap()),
+                            recv(timer) -> tick => Some(tick.unwrap()),
+                            timeout(pause) => None,
+                        },
+                    };
+                    if let Some(tick) = tick {
+                        assert!(tick >= settings.earliest_since(standing) && tick <= now());
+                        taken += 1;
                     }
-                    taken
-                })
-            })
-            .collect();
+                    sim::work(microseconds(random.below(20)));
+                }
+                taken
+            }
+        });
         for _ in 0..8 {
             let pause = microseconds(random.below(40));
             match random.below(4) {
@@ -107,25 +106,20 @@ fn no_stale_tick_is_received() {
 #[test]
 fn timer_ends_one_wait_per_setting_in_time() {
     explore(|seed| {
-        let waiting: Vec<_> = (0..6u64)
-            .map(|number| {
-                go(move || {
-                    let mut random = Random::new(seed * 13 + number);
-                    let timer = Timer::new(microseconds(random.below(100)));
-                    for _ in 0..4 {
-                        timer.wait();
-                        assert!(timer.try_wait().is_none() && !timer.stop());
-                        let (set, wait) = (now(), microseconds(random.below(300)));
-                        assert!(!timer.reset(wait));
-                        let tick = timer.wait();
-                        assert!(tick - set >= wait && now() >= tick);
-                        assert!(tick - set < wait + LATE, "{:?} late", tick - set - wait);
-                        timer.reset(microseconds(random.below(50)));
-                    }
-                })
-            })
-            .collect();
-        waiting.into_iter().for_each(|handle| handle.join().unwrap());
+        join_all(go_each(0..6u64, move |number| {
+            let mut random = Random::new(seed * 13 + number);
+            let timer = Timer::new(microseconds(random.below(100)));
+            for _ in 0..4 {
+                timer.wait();
+                assert!(timer.try_wait().is_none() && !timer.stop());
+                let (set, wait) = (now(), microseconds(random.below(300)));
+                assert!(!timer.reset(wait));
+                let tick = timer.wait();
+                assert!(tick - set >= wait && now() >= tick);
+                assert!(tick - set < wait + LATE, "{:?} late", tick - set - wait);
+                timer.reset(microseconds(random.below(50)));
+            }
+        }));
     });
 }
 
@@ -133,47 +127,42 @@ fn timer_ends_one_wait_per_setting_in_time() {
 #[test]
 fn tickers_drop_late_ticks_and_keep_their_phase() {
     explore(|seed| {
-        let handles: Vec<_> = (0..3u64)
-            .map(|number| {
-                go(move || {
-                    let mut random = Random::new(seed * 17 + number);
-                    let interval = microseconds(20 + random.below(100));
-                    let start = now();
-                    let ticker = Ticker::new(interval);
-                    let mut last = start;
-                    for count in 1..=8 {
-                        if random.below(3) == 0 {
-                            sim::work(interval * random.below(4) as u32);
-                        }
-                        let tick = ticker.wait();
-                        assert!(tick - start >= interval * count && tick > last);
-                        last = tick;
-                    }
-                    sim::sleep(interval * 3);
-                    // Receive the tick that the ticker keeps. The tick may be late, so this may take several attempts.
-                    let mut taken = now();
-                    while ticker.try_wait().is_none() {
-                        sim::sleep(interval);
-                        taken = now();
-                    }
-                    // Of the three ticks that no receiver took, only that one is kept. One more may be sent at the
-                    // moment when that one is received, and others at intervals after that.
-                    let mut more = 0;
-                    while ticker.try_wait().is_some() {
-                        more += 1;
-                    }
-                    let intervals = (now() - taken).as_nanos().div_ceil(interval.as_nanos());
-                    assert!(more <= 1 + intervals, "{more} more ticks were kept");
-                    let reset = now();
-                    ticker.reset(interval * 2);
-                    assert!(ticker.wait() - reset >= interval * 2);
-                    ticker.stop();
-                    assert!(ticker.try_wait().is_none());
-                    assert!(ticker.wait_until(now() + interval * 3).is_err());
-                })
-            })
-            .collect();
-        handles.into_iter().for_each(|handle| handle.join().unwrap());
+        join_all(go_each(0..3u64, move |number| {
+            let mut random = Random::new(seed * 17 + number);
+            let interval = microseconds(20 + random.below(100));
+            let start = now();
+            let ticker = Ticker::new(interval);
+            let mut last = start;
+            for count in 1..=8 {
+                if random.below(3) == 0 {
+                    sim::work(interval * random.below(4) as u32);
+                }
+                let tick = ticker.wait();
+                assert!(tick - start >= interval * count && tick > last);
+                last = tick;
+            }
+            sim::sleep(interval * 3);
+            // Receive the tick that the ticker keeps. The tick may be late, so this may take several attempts.
+            let mut taken = now();
+            while ticker.try_wait().is_none() {
+                sim::sleep(interval);
+                taken = now();
+            }
+            // Of the three ticks that no receiver took, only that one is kept. One more may be sent at the
+            // moment when that one is received, and others at intervals after that.
+            let mut more = 0;
+            while ticker.try_wait().is_some() {
+                more += 1;
+            }
+            let intervals = (now() - taken).as_nanos().div_ceil(interval.as_nanos());
+            assert!(more <= 1 + intervals, "{more} more ticks were kept");
+            let reset = now();
+            ticker.reset(interval * 2);
+            assert!(ticker.wait() - reset >= interval * 2);
+            ticker.stop();
+            assert!(ticker.try_wait().is_none());
+            assert!(ticker.wait_until(now() + interval * 3).is_err());
+        }));
     });
 }
 
@@ -229,22 +218,19 @@ fn after_func_runs_exactly_if_not_stopped() {
 #[test]
 fn shortest_sleeps_end_after_the_sleeper_has_left() {
     explore(|seed| {
-        let sleeping: Vec<_> = (0..2 + seed % 7)
-            .map(|sleeper| {
-                let mut random = Random::new(seed * 31 + sleeper);
-                go(move || {
-                    for _ in 0..40 {
-                        let (start, wait) = (now(), Duration::from_nanos(1 + (random.below(4000) >> random.below(12))));
-                        sim::sleep(wait);
-                        assert!(now() - start >= wait);
-                        if random.below(4) == 0 {
-                            sim::work(Duration::from_nanos(random.below(5000)));
-                        }
+        join_all(spawn_each(0..2 + seed % 7, |sleeper| {
+            let mut random = Random::new(seed * 31 + sleeper);
+            move || {
+                for _ in 0..40 {
+                    let (start, wait) = (now(), Duration::from_nanos(1 + (random.below(4000) >> random.below(12))));
+                    sim::sleep(wait);
+                    assert!(now() - start >= wait);
+                    if random.below(4) == 0 {
+                        sim::work(Duration::from_nanos(random.below(5000)));
                     }
-                })
-            })
-            .collect();
-        sleeping.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+                }
+            }
+        }));
     });
 }
 
@@ -283,17 +269,15 @@ fn keep_timers_due(seed: u64, others: impl FnOnce()) {
         return;
     }
     let is_over = Arc::new(AtomicUsize::new(0));
-    let sleeping: Vec<_> = (0..16)
-        .map(|_| {
-            let is_over = is_over.clone();
-            go(move || {
-                while is_over.load(Ordering::Relaxed) == 0 {
-                    sim::sleep(Duration::from_nanos(1 + seed % 100));
-                }
-            })
-        })
-        .collect();
+    let sleeping = spawn_each(0..16, |_| {
+        let is_over = is_over.clone();
+        move || {
+            while is_over.load(Ordering::Relaxed) == 0 {
+                sim::sleep(Duration::from_nanos(1 + seed % 100));
+            }
+        }
+    });
     others();
     is_over.store(1, Ordering::Relaxed);
-    sleeping.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+    join_all(sleeping);
 }

@@ -9,29 +9,28 @@ use gmp_sched::trace::{EventKind, Track, TrackTrace};
 
 use crate::anything::anything;
 use crate::explore::Random;
+use crate::several::{go_each, join_all, spawn_each};
 
 /// Spawns Gs that perform random operations and pass values through a channel. Stops the world once while they run.
 fn program(seed: u64) {
     let (sender, receiver) = sim::channel(2);
-    let gs: Vec<_> = (0..6)
-        .map(|number| {
-            let (sender, receiver) = (sender.clone(), receiver.clone());
-            sim::go(move || {
-                let mut random = Random::new(seed * 8 + number);
-                for step in 0..10 {
-                    anything(&mut random);
-                    if number % 2 == 0 {
-                        sender.send(step).unwrap();
-                    } else {
-                        receiver.recv().unwrap();
-                    }
+    let gs = spawn_each(0..6, |number| {
+        let (sender, receiver) = (sender.clone(), receiver.clone());
+        move || {
+            let mut random = Random::new(seed * 8 + number);
+            for step in 0..10 {
+                anything(&mut random);
+                if number % 2 == 0 {
+                    sender.send(step).unwrap();
+                } else {
+                    receiver.recv().unwrap();
                 }
-            })
-        })
-        .collect();
+            }
+        }
+    });
     sim::work(Duration::from_micros(20));
     drop(sim::stop_the_world());
-    gs.into_iter().for_each(|g| g.join().unwrap());
+    join_all(gs);
 }
 
 fn config(seed: u64) -> Config {
@@ -60,7 +59,7 @@ fn traced_run_takes_the_same_steps_as_an_untraced_run() {
 fn failure_is_the_last_event_of_the_trace() {
     for seed in 0..40 {
         let broken = move || {
-            let others: Vec<_> = (0..3).map(|_| sim::go(|| sim::work(Duration::from_micros(100)))).collect();
+            let others = go_each(0..3, move |_| sim::work(Duration::from_micros(100)));
             sim::yield_now();
             sim::go(move || {
                 sim::work(Duration::from_micros(30));
@@ -69,7 +68,7 @@ fn failure_is_the_last_event_of_the_trace() {
             })
             .join()
             .unwrap();
-            others.into_iter().for_each(|other| other.join().unwrap());
+            join_all(others);
         };
         let plain = sim::run(config(seed), broken).unwrap_err();
         let (traced, traces) = sim::run_traced(config(seed), 100_000, broken);
@@ -86,8 +85,7 @@ fn failure_is_the_last_event_of_the_trace() {
 
 /// Runs Gs on all Ps.
 fn compute_on_all() {
-    let gs: Vec<_> = (0..12).map(|_| sim::go(|| sim::work(Duration::from_millis(1)))).collect();
-    gs.into_iter().for_each(|g| g.join().unwrap());
+    join_all(go_each(0..12, move |_| sim::work(Duration::from_millis(1))));
 }
 
 /// The numbers of the Ps on which Gs began to run according to the trace.

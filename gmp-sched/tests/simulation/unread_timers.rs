@@ -8,6 +8,7 @@ use gmp_sched::sim::{self, Config, Ticker, Timer, after, after_func, go, now};
 
 use crate::anything::microseconds;
 use crate::explore::{Random, explore};
+use crate::several::{join_all, spawn_each};
 
 /// Gs wait for a ticker, poll it, and let their waits end early, so that the ticker becomes dormant and armed again all
 /// the time. Each tick is received once, and each wait without a limit ends.
@@ -16,29 +17,27 @@ fn ticker_ends_each_wait_while_other_waits_and_polls_come_and_go() {
     explore(|seed| {
         let interval = microseconds(20 + seed % 50);
         let (start, ticker) = (now(), Arc::new(Ticker::new(interval)));
-        let receiving: Vec<_> = (0..4u64)
-            .map(|number| {
-                let ticker = ticker.clone();
-                go(move || {
-                    let mut random = Random::new(seed * 19 + number);
-                    let mut ticks = Vec::new();
-                    for _ in 0..8 {
-                        let pause = microseconds(random.below(60));
-                        ticks.extend(match random.below(5) {
-                            0 => ticker.try_wait(),
-                            1 => select! { recv(ticker) -> tick => tick.ok(), default => None },
-                            2 => ticker.wait_until(now() + pause).ok(),
-                            3 => select! { recv(ticker) -> tick => tick.ok(), recv(after(pause)) => None },
-                            _ => Some(ticker.wait()),
-                        });
-                        if random.below(3) == 0 {
-                            sim::work(pause);
-                        }
+        let receiving = spawn_each(0..4u64, |number| {
+            let ticker = ticker.clone();
+            move || {
+                let mut random = Random::new(seed * 19 + number);
+                let mut ticks = Vec::new();
+                for _ in 0..8 {
+                    let pause = microseconds(random.below(60));
+                    ticks.extend(match random.below(5) {
+                        0 => ticker.try_wait(),
+                        1 => select! { recv(ticker) -> tick => tick.ok(), default => None },
+                        2 => ticker.wait_until(now() + pause).ok(),
+                        3 => select! { recv(ticker) -> tick => tick.ok(), recv(after(pause)) => None },
+                        _ => Some(ticker.wait()),
+                    });
+                    if random.below(3) == 0 {
+                        sim::work(pause);
                     }
-                    ticks
-                })
-            })
-            .collect();
+                }
+                ticks
+            }
+        });
         let mut ticks: Vec<_> = receiving.into_iter().flat_map(|receiving| receiving.join().unwrap()).collect();
         ticks.sort();
         for (count, tick) in (1..).zip(&ticks) {
@@ -53,15 +52,13 @@ fn each_setting_of_a_stopped_timer_ends_one_wait() {
     explore(|seed| {
         let timer = Arc::new(Timer::new(Duration::from_secs(3600)));
         timer.stop();
-        let waiting: Vec<_> = (0..4)
-            .map(|number| {
-                let timer = timer.clone();
-                go(move || match number % 2 {
-                    0 => drop(timer.wait()),
-                    _ => select! { recv(timer) => {}, recv(after(Duration::from_secs(60))) => unreachable!() },
-                })
-            })
-            .collect();
+        let waiting = spawn_each(0..4, |number| {
+            let timer = timer.clone();
+            move || match number % 2 {
+                0 => drop(timer.wait()),
+                _ => select! { recv(timer) => {}, recv(after(Duration::from_secs(60))) => unreachable!() },
+            }
+        });
         let mut random = Random::new(seed);
         for _ in 0..waiting.len() {
             timer.reset(microseconds(random.below(20)));
@@ -71,7 +68,7 @@ fn each_setting_of_a_stopped_timer_ends_one_wait() {
                 sim::sleep(microseconds(30));
             }
         }
-        waiting.into_iter().for_each(|waiting| waiting.join().unwrap());
+        join_all(waiting);
     });
 }
 
