@@ -1,5 +1,6 @@
 //! The command line of `boot`.
 
+mod order;
 mod values;
 
 use core::iter;
@@ -14,6 +15,8 @@ use boot::program::{DEFAULT, is_program};
 use boot::qemu::{Accelerator, Access, Configuration, Disk, Firmware, Net, Port, shell_quoted};
 use boot::{recording, top};
 use clap::{ArgAction, ArgGroup, CommandFactory as _, Parser};
+
+pub(crate) use self::order::{Order, Request};
 
 const AFTER_HELP: &str = "\
 The program's console is standard input and output; all else goes to standard error.
@@ -75,15 +78,15 @@ pub(crate) struct Cli {
     disk_rw: bool,
 
     /// The network of the machine: none, or one behind QEMU, which needs no rights. With it, runs differ
-    #[arg(long, value_name = "NET", default_value_t, value_enum, conflicts_with = "icount")]
+    #[arg(long, value_name = "NET", default_value_t, value_enum)]
     net: Net,
 
     /// Let the host connect to a port of the machine, as 127.0.0.1:HOST. Implies --net user (repeatable)
-    #[arg(long, value_name = "[udp:]HOST:GUEST", value_parser = values::port, conflicts_with = "icount")]
+    #[arg(long, value_name = "[udp:]HOST:GUEST", value_parser = values::port)]
     port: Vec<Port>,
 
     /// Connect the machine to this TAP device of the host, a network of the host's own. With it, runs differ
-    #[arg(long, value_name = "NAME", value_parser = values::device, conflicts_with_all = ["icount", "port", "net"])]
+    #[arg(long, value_name = "NAME", value_parser = values::device, conflicts_with_all = ["port", "net"])]
     tap: Option<String>,
 
     /// Write the frames of the network to FILE, for Wireshark
@@ -95,12 +98,12 @@ pub(crate) struct Cli {
     #[arg(long)]
     icount: bool,
 
-    /// Write the input of the program to FILE, with the instant of each piece
+    /// Write the input of the program, and the frames that its network receives, to FILE, with the instant of each
     #[arg(long, value_name = "FILE", requires = "icount", conflicts_with_all = ["input_script", "image", "dry_run"])]
     record_input: Option<PathBuf>,
 
-    /// Take the input of the program from FILE, such as one that --record-input has written. The program gets each
-    /// piece at the instant that FILE names
+    /// Take the input of the program from FILE, such as one that --record-input has written, and with the options of that
+    /// run also the frames. The program gets each piece at the instant that FILE names
     #[arg(long, value_name = "FILE", requires = "icount", conflicts_with = "image")]
     input_script: Option<PathBuf>,
 
@@ -196,52 +199,6 @@ const NEW: &str = "new";
 /// its own.
 pub(crate) const COMPARE: &str = "compare";
 
-/// What the user requests by the command line.
-#[derive(Debug)]
-pub(crate) enum Request {
-    /// List the programs.
-    List,
-    /// Make the crate of a new program, in this folder.
-    New(PathBuf),
-    /// Boot a program.
-    Boot(Box<Order>),
-}
-
-/// A program to boot, and the options for building and running it.
-#[derive(Debug)]
-pub(crate) struct Order {
-    pub(crate) program: OsString,
-    pub(crate) binary: Option<String>,
-    pub(crate) arguments: Vec<String>,
-    pub(crate) options: Options,
-    pub(crate) configuration: Configuration,
-    /// The file to which the disk image is written. If it is set, nothing is booted.
-    pub(crate) image: Option<PathBuf>,
-    /// The beginning of the names of the files to which the trace is written.
-    pub(crate) trace: Option<PathBuf>,
-    /// The directory to which the profiles are written.
-    pub(crate) profile: Option<PathBuf>,
-    /// The file to which the input is recorded.
-    pub(crate) record_input: Option<PathBuf>,
-    /// The file from which the input comes.
-    pub(crate) input_script: Option<PathBuf>,
-    /// The time, by the machine's clock, of the event at which gdb stops.
-    pub(crate) until: Option<Duration>,
-    /// Whether to show the live view.
-    pub(crate) top: bool,
-    pub(crate) limit: Option<Duration>,
-    pub(crate) dry_run: bool,
-}
-
-impl Order {
-    /// Returns how many memories the machine shares with the host, apart from disks.
-    pub(crate) fn memories(&self) -> usize {
-        let has_input = self.record_input.is_some() || self.input_script.is_some();
-        let is_recorded = self.trace.is_some() || self.profile.is_some();
-        [has_input, is_recorded, self.top].into_iter().filter(|&is_there| is_there).count()
-    }
-}
-
 impl Cli {
     /// Parses the arguments. Opens the disks, but does not access the program.
     ///
@@ -316,6 +273,13 @@ impl Cli {
             None if self.port.is_empty() => self.net,
             None => Net::User,
         };
+        if self.icount && net != Net::None && self.record_input.is_none() && self.input_script.is_none() {
+            return Err(Error::Usage(
+                "--icount makes all runs equal: add --record-input FILE to record the frames of the network, and \
+                 --input-script FILE to repeat the run"
+                    .into(),
+            ));
+        }
         if self.pcap.is_some() && net == Net::None {
             return Err(Error::Usage("--pcap: the machine has no network: add --net user, --port or --tap".into()));
         }

@@ -4,8 +4,8 @@
 //! A file has one line for each piece of the input. The line begins with the instant at which the piece comes, in
 //! seconds since the start of the machine, by the machine's clock. After the instant, there is a text in quotes, or the
 //! word `end`, which ends the input. The word `keys` before a text says that the text was typed on a terminal, so that
-//! some keys have a meaning (see [`boot_protocol::input::Keys`]). The word `fails` takes the place of `end` if the rest
-//! of the input could not be read:
+//! some keys have a meaning (see [`boot_protocol::input::Keys`]). The word `frame` says that it is a frame of the network,
+//! and no input of the program. The word `fails` takes the place of `end` if the rest of the input could not be read:
 //!
 //! ```text
 //! # what the user types
@@ -60,6 +60,7 @@ impl fmt::Display for Piece {
         formatter.write_str(match self.kind {
             Kind::Bytes => "\"",
             Kind::Keys => "keys \"",
+            Kind::Frame => "frame \"",
             Kind::End => return formatter.write_str("end"),
             Kind::Failed => return formatter.write_str("fails"),
         })?;
@@ -90,23 +91,24 @@ impl fmt::Display for Piece {
 /// The first mistake in the file.
 pub fn parse(file: &str) -> Result<Vec<Piece>, Mistake> {
     let mut pieces: Vec<Piece> = Vec::new();
+    let mut has_ended = false;
     for (index, text) in file.lines().enumerate() {
         let mut line = Line { number: index + 1, text, rest: text };
         line.skip_spaces();
         if line.rest.is_empty() || line.rest.starts_with('#') {
             continue;
         }
-        let last = pieces.last();
-        if last.is_some_and(|last| matches!(last.kind, Kind::End | Kind::Failed)) {
-            return Err(line.mistake("the input has ended in a line before"));
-        }
         let start = line;
         let at = line.instant()?;
-        if last.is_some_and(|last| last.at > at) {
+        if pieces.last().is_some_and(|last| last.at > at) {
             return Err(start.mistake("earlier than the line before"));
         }
         line.skip_spaces();
         let (kind, bytes) = line.content()?;
+        if kind != Kind::Frame && has_ended {
+            return Err(start.mistake("the input has ended in a line before"));
+        }
+        has_ended |= matches!(kind, Kind::End | Kind::Failed);
         line.skip_spaces();
         if !line.rest.is_empty() {
             return Err(line.mistake("expected nothing more in this line"));
@@ -177,9 +179,11 @@ impl Line<'_> {
                 return Ok((kind, Vec::new()));
             }
         }
-        let keys = self.rest.strip_prefix("keys").map(str::trim_start).filter(|rest| rest.starts_with('"'));
-        let kind = if keys.is_some() { Kind::Keys } else { Kind::Bytes };
-        let Some(rest) = keys.unwrap_or(self.rest).strip_prefix('"') else {
+        let line = self.rest;
+        let after = |word| line.strip_prefix(word)?.trim_start().strip_prefix('"');
+        let worded = [("keys", Kind::Keys), ("frame", Kind::Frame)];
+        let found = worded.into_iter().find_map(|(word, kind)| Some((kind, after(word)?)));
+        let Some((kind, rest)) = found.or_else(|| Some((Kind::Bytes, line.strip_prefix('"')?))) else {
             return Err(self.mistake("expected a text in quotes, `keys`, `end` or `fails`"));
         };
         self.rest = rest;
@@ -252,17 +256,19 @@ mod tests {
             piece(0, &all),
             piece(0, b"\x04"),
             Piece { kind: Kind::Keys, ..piece(0, &all) },
+            Piece { kind: Kind::Frame, ..piece(0, &all) },
             piece(1, "Zeile \u{85} größer\n".as_bytes()),
             piece(NS_PER_SECOND - 1, b""),
             end(u64::MAX - 1),
+            Piece { kind: Kind::Frame, ..piece(u64::MAX - 1, b"") },
         ];
         let file: String = pieces.iter().map(|piece| format!("{piece}\n")).collect();
         assert_eq!(file.lines().count(), pieces.len(), "{file}");
         assert_eq!(parse(&file).expect("no mistake"), pieces);
-        assert_eq!(pieces[4].to_string(), "0.999999999 \"\"");
+        assert_eq!(pieces[5].to_string(), "0.999999999 \"\"");
         let failed = Piece { kind: Kind::Failed, ..end(1) };
         assert_eq!(parse(&failed.to_string()).expect("no mistake"), [failed]);
-        assert_eq!(pieces[5].to_string(), "18446744073.709551614 end");
+        assert_eq!(pieces[6].to_string(), "18446744073.709551614 end");
     }
 
     #[test]

@@ -16,7 +16,8 @@
 //! shows it live. Both read memory that the machine shares with the host ([`shared_memory`]).
 //!
 //! With `--icount`, the disks of the machine are in its memory ([`memory_disk`]), and its input can come at instants of
-//! its own clock ([`input_memory`], [`input_script`]). [`repeat`] finds the command that repeats a failed run.
+//! its own clock ([`input_memory`], [`input_script`]). The frames of its network are then input, too (`wire`).
+//! [`repeat`] finds the command that repeats a failed run.
 //!
 //! [`convert`] makes a timeline of a trace that a program on threads has written. [`new`] creates the crate of a new
 //! program. [`compare`] runs the benchmarks of this scheduler and of others.
@@ -59,5 +60,6 @@ pub mod signals;
 mod symbols;
 mod temporary;
 pub mod top;
+mod wire;
 
 pub use error::Error;

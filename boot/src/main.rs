@@ -70,7 +70,8 @@ fn refuse(error: &clap::Error) -> ExitCode {
 fn boot(order: &Order) -> Result<u8, Error> {
     let program = Program::find(&order.program, order.binary.as_deref())?;
     check(order)?;
-    let script = order.input_script.as_deref().map(input_memory::read_script).transpose()?;
+    let script =
+        order.input_script.as_deref().map(|file| input_memory::read_script(file, order.has_network())).transpose()?;
     let elf = build::build(&program, order.options)?;
     if let Some(image) = &order.image {
         write_image(order, &elf, image)?;
@@ -90,7 +91,9 @@ fn check(order: &Order) -> Result<(), Error> {
     if order.image.is_none() {
         memory_disk::check(&order.configuration)?;
         order.configuration.check_bus(order.memories())?;
-        order.configuration.check_network()?;
+        if order.input_script.is_none() {
+            order.configuration.check_network()?;
+        }
         order.configuration.qemu_arguments("".as_ref(), &order.arguments)?;
     }
     if order.configuration.firmware != Firmware::Pvh {
@@ -115,7 +118,7 @@ fn print_command(order: &Order, elf: &Path, script: Option<&[Piece]>) -> Result<
     let mut arguments = order.configuration.qemu_arguments(&file, &order.arguments)?;
     arguments.extend(memory_disk::write_beside(elf, &order.configuration)?);
     if let Some(script) = script {
-        arguments.extend(input_memory::write_beside(elf, script)?);
+        arguments.extend(input_memory::write_beside(elf, script, order.has_network())?);
     }
     let words = [QEMU.as_ref()].into_iter().chain(arguments.iter().map(AsRef::as_ref));
     print(&(shell_quoted(words) + "\n"))
@@ -132,8 +135,10 @@ fn run(order: &Order, elf: &Path, script: Option<&[Piece]>) -> Result<u8, Error>
     // terminal.
     let has_terminal = io::stderr().is_terminal() && !order.top;
     let configuration = order.configuration.clone().with_stderr(has_terminal);
-    let script = script.map(InputMemory::of_script).transpose()?;
-    let recorded_input = order.record_input.as_deref().map(InputRecording::start).transpose()?;
+    let has_network = order.has_network();
+    let script = script.map(|script| InputMemory::of_script(script, has_network)).transpose()?;
+    let start = |file| InputRecording::start(file, has_network);
+    let recorded_input = order.record_input.as_deref().map(start).transpose()?;
     let input = recorded_input.as_ref().map(InputRecording::memory).or(script.as_ref());
     let input_was_lost = input.is_none();
     let session = Session::boot_with(&configuration, elf, &order.arguments, &shared, input)?;
@@ -142,7 +147,9 @@ fn run(order: &Order, elf: &Path, script: Option<&[Piece]>) -> Result<u8, Error>
     if let Some(port) = order.configuration.gdb_port {
         say(&format!("waiting for gdb: {}", gdb_command(elf, port, reached)));
     }
-    order.configuration.ports.iter().for_each(|port| say(&port.to_string()));
+    if order.input_script.is_none() {
+        order.configuration.ports.iter().for_each(|port| say(&port.to_string()));
+    }
     let asked_for_input = session.asked_for_input();
     let shown = match &published {
         Some(memory) => show_on(&mut View::begin(memory, title(&order.program))?, session, order.limit),

@@ -63,14 +63,10 @@ impl fmt::Display for Port {
     }
 }
 
-/// Returns QEMU's arguments for the network. If there is a file `capture`, QEMU writes all frames to it.
-///
-/// # Errors
-///
-/// [`Error::Usage`] if the path of the file is not valid.
-pub(crate) fn arguments(net: &Net, ports: &[Port], capture: Option<&Path>) -> Result<Vec<OsString>, Error> {
-    let network = match net {
-        Net::None => return Ok(Vec::new()),
+/// Returns QEMU's description of the network, whose id is `net`. Returns `None` if there is no network.
+pub(crate) fn description(net: &Net, ports: &[Port]) -> Option<String> {
+    Some(match net {
+        Net::None => return None,
         Net::User => {
             let lead = |port: &Port| {
                 format!(",hostfwd={}:{}:{}-:{}", port.protocol, Ipv4Addr::LOCALHOST, port.host, port.guest)
@@ -79,7 +75,16 @@ pub(crate) fn arguments(net: &Net, ports: &[Port], capture: Option<&Path>) -> Re
         }
         // QEMU runs no scripts, which would set up the device, and would need the rights of root.
         Net::Tap(name) => format!("tap,id=net,ifname={name},script=no,downscript=no"),
-    };
+    })
+}
+
+/// Returns QEMU's arguments for the network. If there is a file `capture`, QEMU writes all frames to it.
+///
+/// # Errors
+///
+/// [`Error::Usage`] if the path of the file is not valid.
+pub(crate) fn arguments(net: &Net, ports: &[Port], capture: Option<&Path>) -> Result<Vec<OsString>, Error> {
+    let Some(network) = description(net, ports) else { return Ok(Vec::new()) };
     // The machine never boots from the network, so the device needs no firmware.
     let device = "virtio-net-pci,netdev=net,disable-legacy=on,romfile=";
     let mut arguments: Vec<OsString> = ["-netdev", &network, "-device", device].map(OsString::from).into();

@@ -49,6 +49,15 @@ impl Process {
     ///
     /// [`Error::Qemu`] if QEMU is not installed or cannot be started.
     pub fn start(arguments: &[OsString], files: Vec<File>) -> Result<(Self, ChildStdout, ChildStdin), Error> {
+        Self::start_with(arguments, files, Stdio::inherit())
+    }
+
+    /// Like [`start`](Self::start). `messages` is where the messages of QEMU go.
+    pub(crate) fn start_with(
+        arguments: &[OsString],
+        files: Vec<File>,
+        messages: Stdio,
+    ) -> Result<(Self, ChildStdout, ChildStdin), Error> {
         let cannot = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => Error::Qemu(format!("{QEMU} is not installed: run ./setup")),
             _ => Error::Qemu(format!("{QEMU} cannot be started: {error}")),
@@ -63,7 +72,7 @@ impl Process {
             "-mon",
             "monitor,mode=control",
         ]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(messages).process_group(0);
         prepare(&mut command, files.into_iter().map(OwnedFd::from).chain([theirs.into()]).collect());
         let mut child = spawn(command).map_err(cannot)?;
         let output = child.stdout.take().expect("asked for a pipe");

@@ -1,14 +1,16 @@
 //! A running machine: its output, its input, and how it ends.
 
+mod forward;
+
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{ChildStdin, ChildStdout, ExitStatus};
+use std::process::{ChildStdin, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
@@ -16,19 +18,20 @@ use std::thread;
 use std::time::Instant;
 
 use boot_protocol::console::{BEGIN, Decoder, Received, Stream};
-use boot_protocol::input::{self, Kind};
+use boot_protocol::input::Kind;
 use boot_protocol::status;
 
+use self::forward::{Destination, forward_input, forward_output};
 use crate::annotator::{OutputAnnotator, ReportAnnotator};
-use crate::console::say;
 use crate::image::Writer;
-use crate::input_memory::{Feed, InputMemory};
+use crate::input_memory::InputMemory;
 use crate::memory_disk::MemoryDisks;
 use crate::net::reserve_capture;
 use crate::process::{Process, advice_on_version};
 use crate::qemu::{Configuration, Firmware};
 use crate::reserved::Reserved;
 use crate::shared_memory::SharedMemory;
+use crate::wire::{self, Network, Wire};
 use crate::{Error, signals};
 
 /// How long the machine may take to answer a request for its state, after a time-out.
@@ -118,15 +121,8 @@ pub struct Session {
     _capture: Reserved,
     /// The pipe to QEMU's standard input, which stays open although the machine takes its input from memory.
     _unused_pipe: Option<ChildStdin>,
-}
-
-/// Where the input is written.
-#[derive(Debug)]
-enum Destination {
-    /// The pipe from which QEMU reads what the serial port receives.
-    Pipe(ChildStdin),
-    /// The memory from which the machine takes the input at instants of its own clock.
-    Memory(Feed),
+    /// The network of a machine whose input is recorded.
+    _network: Option<Network>,
 }
 
 impl Session {
@@ -160,6 +156,10 @@ impl Session {
         let observed = memories.iter().map(|memory| memory.device());
         let observed_and_input = observed.chain(input.map(InputMemory::device)).collect::<Result<Vec<_>, _>>();
         let (mut shared, mut devices) = MemoryDisks::load(configuration)?.devices();
+        let wire = input.map_or(Ok(Wire::default()), |memory| wire::start(configuration, memory))?;
+        devices.extend(wire.arguments);
+        shared.extend(wire.file);
+        let with_network = |session| Self { _network: wire.network, ..session };
         for (memory, words) in observed_and_input.map_err(cannot)? {
             shared.push(memory);
             devices.extend(words);
@@ -170,13 +170,13 @@ impl Session {
         };
         if configuration.firmware == Firmware::Pvh {
             let words = configuration.qemu_arguments(program, arguments)?;
-            return Self::start(program, &with_devices(words), None, shared, input, capture);
+            return Self::start(program, &with_devices(words), None, shared, input, capture).map(with_network);
         }
         let line = configuration.command_line(arguments)?;
         let image = Writer::get()?.write_nameless(configuration.firmware, program, &line)?;
         let path = format!("/dev/fd/{}", image.as_raw_fd());
         let words = configuration.qemu_arguments(path.as_ref(), arguments)?;
-        Self::start(program, &with_devices(words), Some(image), shared, input, capture)
+        Self::start(program, &with_devices(words), Some(image), shared, input, capture).map(with_network)
     }
 
     /// Starts QEMU with `arguments`. QEMU inherits `files` and, if there is one, the disk image.
@@ -197,9 +197,7 @@ impl Session {
         // Both channels are bounded. So if the machine or the reader is slow, the other side waits.
         let (sender, output) = mpsc::sync_channel(16);
         let (input, to_write) = mpsc::sync_channel(1);
-        let feed = memory.map(InputMemory::feed).transpose();
-        let feed = feed.map_err(|error| Error::Qemu(format!("cannot use the memory for input: {error}")))?;
-        let (destination, unused_pipe) = match feed {
+        let (destination, unused_pipe) = match memory.map(InputMemory::feed) {
             None => (Some(Destination::Pipe(stdin)), None),
             Some(feed) => (feed.map(Destination::Memory), Some(stdin)),
         };
@@ -218,6 +216,7 @@ impl Session {
             asked_for_input: Arc::default(),
             _capture: capture,
             _unused_pipe: unused_pipe,
+            _network: None,
         })
     }
 
@@ -363,38 +362,6 @@ impl Session {
         self.asked_for_input.store(true, Ordering::Relaxed);
         if let Some((to_write, destination)) = self.held_input.take() {
             thread::spawn(move || forward_input(&to_write, destination));
-        }
-    }
-}
-
-fn forward_output(mut stdout: ChildStdout, sender: &SyncSender<Vec<u8>>) {
-    let mut buffer = vec![0; 64 * 1024];
-    loop {
-        match stdout.read(&mut buffer) {
-            Ok(0) => return,
-            Ok(count) => {
-                if sender.send(buffer[..count].to_vec()).is_err() {
-                    return;
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return,
-        }
-    }
-}
-
-fn forward_input(to_write: &Receiver<InputPiece>, mut destination: Destination) {
-    for (kind, bytes) in to_write {
-        let written = match &mut destination {
-            Destination::Pipe(pipe) => {
-                let mut encoded = Vec::new();
-                input::encode(kind, &bytes, |part| encoded.extend_from_slice(part));
-                pipe.write_all(&encoded)
-            }
-            Destination::Memory(feed) => feed.append(kind, &bytes).inspect_err(|error| say(&format!("input: {error}"))),
-        };
-        if written.is_err() {
-            return;
         }
     }
 }

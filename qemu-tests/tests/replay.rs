@@ -2,8 +2,11 @@
 //! instruction, also with disks.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use boot_protocol::report::Report;
 use tempfile::TempDir;
@@ -152,4 +155,50 @@ fn simulated_network_is_equal_in_every_run() {
         assert_eq!(first, run(cpus, "1"));
         assert_ne!(first, run(cpus, "2"), "{cpus}: the seed changes nothing");
     }
+}
+
+/// Runs `echo` for one client of the host, which sends these bytes, and records the run. Returns its output and trace.
+fn recorded(folder: &Path, cpus: &str, bytes: &[u8]) -> (String, Vec<u8>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    drop(listener);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_boot-for-tests"));
+    command.args(["--icount", "--timeout=180", cpus, "--record-input", "input", "--trace", "trace"]);
+    command.args([&format!("--port={port}:7"), "echo", "--connections", "1"]).current_dir(folder);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("boot runs");
+    let mut output = BufReader::new(child.stdout.take().expect("it is a pipe"));
+    let mut said = String::new();
+    output.read_line(&mut said).expect("a line");
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("QEMU listens");
+    stream.set_read_timeout(Some(Duration::from_secs(100))).expect("a limit");
+    stream.write_all(bytes).expect("the machine reads");
+    stream.shutdown(Shutdown::Write).expect("the end");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("the machine answers");
+    assert!(answer == bytes, "{} bytes", answer.len());
+    output.read_to_string(&mut said).expect("text");
+    assert_eq!(child.wait().expect("boot ends").code(), Some(0));
+    (said, fs::read(folder.join("trace.json")).expect("a trace"))
+}
+
+/// The repetition has no client and opens no port.
+#[test]
+fn run_with_a_client_of_the_host_is_repeated_to_the_byte() {
+    let (folder, content) = folder_with_disk(100_000);
+    for cpus in ["--smp=1", "--smp=2"] {
+        let first = recorded(folder.path(), cpus, &content);
+        assert_eq!(first.0, "echo: port 7\necho: 100000 bytes, 0 connections left\n");
+        let script = ["--input-script", "input", "--port=1:7", "--trace", "again", "echo", "--connections", "1"];
+        let output = boot(folder.path(), &[&[cpus], &script[..]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert_eq!(text(&output.stdout), first.0);
+        assert!(fs::read(folder.path().join("again.json")).expect("a trace") == first.1, "{cpus}: the traces differ");
+    }
+}
+
+#[test]
+fn network_whose_frames_are_not_recorded_is_refused() {
+    let output = boot(Path::new("."), &["--port=1:7", "echo"]);
+    assert_eq!(output.status.code(), Some(64));
+    assert!(text(&output.stderr).contains("add --record-input FILE to record the frames"), "{}", text(&output.stderr));
 }

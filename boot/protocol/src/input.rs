@@ -65,10 +65,12 @@ pub enum Kind {
     End,
     /// The rest of the input cannot be read. The piece has no bytes.
     Failed,
+    /// A frame that arrives from the network.
+    Frame,
 }
 
 impl Kind {
-    const ALL: [Self; 4] = [Self::Bytes, Self::Keys, Self::End, Self::Failed];
+    const ALL: [Self; 5] = [Self::Bytes, Self::Keys, Self::End, Self::Failed, Self::Frame];
 
     /// Returns the kind with this value, or `None` if there is none.
     pub fn from_word(word: u64) -> Option<Self> {
@@ -109,8 +111,11 @@ impl Keys {
     }
 }
 
-/// Passes a piece of the input to `put`, part by part, in the form for the serial port.
+/// Passes a piece of the input to `put`, part by part, in the form for the serial port. A frame has no such form.
 pub fn encode(kind: Kind, bytes: &[u8], mut put: impl FnMut(&[u8])) {
+    if kind == Kind::Frame {
+        return;
+    }
     let is_special = |byte: &u8| match kind {
         Kind::Keys => *byte == ESCAPE,
         _ => matches!(*byte, ESCAPE | END_KEY | INSPECT_KEY | INTERRUPT_KEY | b'\r'),
@@ -123,7 +128,7 @@ pub fn encode(kind: Kind, bytes: &[u8], mut put: impl FnMut(&[u8])) {
     }
     put(rest);
     match kind {
-        Kind::Bytes | Kind::Keys => {}
+        Kind::Bytes | Kind::Keys | Kind::Frame => {}
         Kind::End => put(&[END_KEY]),
         Kind::Failed => put(&[ESCAPE, FAILED]),
     }
@@ -219,6 +224,6 @@ mod tests {
         for kind in Kind::ALL {
             assert_eq!(Kind::from_word(kind as u64), Some(kind));
         }
-        assert_eq!(Kind::from_word(4), None);
+        assert_eq!(Kind::from_word(5), None);
     }
 }

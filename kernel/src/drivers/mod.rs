@@ -2,7 +2,7 @@
 
 #[expect(unsafe_code, reason = "names the serial port's registers")]
 pub mod console;
-#[expect(unsafe_code, reason = "writes to the port that ends QEMU")]
+#[expect(unsafe_code, reason = "writes to ports of QEMU")]
 pub(crate) mod debug_exit;
 pub mod disk;
 mod disk_access;

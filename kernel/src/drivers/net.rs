@@ -1,10 +1,12 @@
-//! The network: TCP and UDP over the first virtio network device, and over a loopback.
+//! The network: TCP and UDP over the first virtio network device, and over a loopback. A run that is recorded has its
+//! frames in memory instead of the device.
 //!
 //! The protocols are in the crate `kernel-net`. This module connects them with the device. The device is set up when
 //! the kernel starts. The first use of the network starts the G that serves the device. So a program that does not use
 //! the network has no such G, and the computer then answers nobody.
 
 mod interface;
+mod recorded;
 pub mod sim;
 
 use alloc::boxed::Box;
@@ -15,7 +17,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use gmp_sched::goroutine::GoroutineId;
 use gmp_sched::platform::OutOfResources;
 use kernel_net::{
-    Configuration, Ipv6, Loopback, Network, PAGE_BYTES, ROOM_PAGES, Room, Stack, StackDatagrams, StackListener,
+    Configuration, Ipv6, Link, Loopback, Network, PAGE_BYTES, ROOM_PAGES, Room, Stack, StackDatagrams, StackListener,
     StackStream, lookup_name,
 };
 use spin::Once;
@@ -23,9 +25,10 @@ use spin::Once;
 use crate::cpu::contexts;
 use crate::cpu::percpu::CpuId;
 use crate::cpu::sync::InterruptMutex;
+use crate::drivers::console::timed;
 use crate::drivers::disk_error::SetupError;
 use crate::drivers::random::fill_random;
-use crate::drivers::virtio::net::{self, NetDevice};
+use crate::drivers::virtio::net;
 use crate::mm::PAGE_SIZE;
 use crate::mm::heap::leak;
 use crate::mm::sparse::Sparse;
@@ -42,7 +45,8 @@ type Stream = StackStream<Kernel>;
 type Datagrams = StackDatagrams<Kernel>;
 
 /// The device, until its stack takes it.
-static DEVICE: Once<Result<InterruptMutex<Option<NetDevice>>, SetupError>> = Once::new();
+type Device = InterruptMutex<Option<Box<dyn Link>>>;
+static DEVICE: Once<Result<Device, SetupError>> = Once::new();
 /// The addresses that the kernel options determine.
 static CONFIGURATION: Once<Configuration> = Once::new();
 
@@ -98,23 +102,35 @@ struct Served {
 pub(crate) fn init(configuration: Configuration) {
     CONFIGURATION.call_once(|| configuration);
     DEVICE.call_once(|| {
-        let announce = |_| NETWORK.announce();
-        let changed = |_| {
-            net::note_change();
-            NETWORK.announce();
-        };
-        net::open(CpuId::BOOT, announce, changed).map(|device| InterruptMutex::new(Some(device))).inspect_err(|error| {
+        let device = open().inspect_err(|error| {
             if *error != SetupError::Missing {
                 log::error!("network device: {error}");
             }
-        })
+        });
+        device.map(|device| InterruptMutex::new(Some(device)))
     });
+}
+
+fn open() -> Result<Box<dyn Link>, SetupError> {
+    if timed::has_network() {
+        return Ok(Box::new(recorded::Recorded::new()));
+    }
+    let changed = |_| {
+        net::note_change();
+        announce();
+    };
+    Ok(Box::new(net::open(CpuId::BOOT, |_| announce(), changed)?))
+}
+
+/// Wakes the G that serves the device. Callable from interrupt handlers.
+pub(crate) fn announce() {
+    NETWORK.announce();
 }
 
 /// Breaks the protocol of the device, which then finds an error and needs a reset. Tests use this.
 pub(crate) fn mislead_device() {
     net::mislead();
-    NETWORK.announce();
+    announce();
 }
 
 impl Network for Kernel {
@@ -138,7 +154,8 @@ fn make_network(seed: u64) -> Result<Stack<Kernel>, NetError> {
     };
     let configuration = Configuration { seed, ..CONFIGURATION.get().copied().unwrap_or_default() };
     let device = device.lock().take().ok_or(NetError::Device)?;
-    Ok(Stack::new(Box::new(device), make_room, &configuration)?)
+    timed::start();
+    Ok(Stack::new(device, make_room, &configuration)?)
 }
 
 /// Makes the stack of the loopback.

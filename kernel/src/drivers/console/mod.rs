@@ -64,7 +64,7 @@ mod ring;
 mod service;
 pub(crate) mod state;
 mod stdin;
-mod timed;
+pub(crate) mod timed;
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
