@@ -3,11 +3,12 @@
 //! service of `drivers::net`, which has the stack take it by `receive` here, and thus from the device's `Frames`.
 //!
 //! Both queues have the same interrupt. The device interrupts for each frame that arrives, and for frames that it has
-//! sent only while a sender waits for that. The interrupt for changes of its configuration is another one. After it, the
+//! sent only while a sender waits for that. If that takes too long, the driver resets the device. The interrupt for changes of its configuration is another one. After it, the
 //! driver reads the status of the device, and resets the device if the status says so.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
+use gmp_sched::time::Instant;
 use kernel_net::Link;
 use kernel_virtio::net::Device;
 
@@ -15,6 +16,7 @@ use super::dma_pool::DmaPool;
 use super::transport::{self, Doorbell, PciTransport};
 use crate::cpu::percpu::CpuId;
 use crate::drivers::disk_error::SetupError;
+use crate::sched::kthread;
 
 /// What the driver has to do before it receives the next frame.
 static EVENTS: AtomicU8 = AtomicU8::new(0);
@@ -30,6 +32,8 @@ pub(crate) struct NetDevice {
     is_checked: bool,
     /// How many of its resets are in the log.
     logged_resets: u32,
+    /// When the device has had all buffers for too long.
+    due: Instant,
 }
 
 /// Remembers that the interrupt for changes has come. Its handler then makes the protocols call `receive`.
@@ -54,7 +58,7 @@ pub(crate) fn open(cpu: CpuId, handler: fn(usize), changed: fn(usize)) -> Result
     let registers = transport.common();
     let device = Device::open::<DmaPool, SetupError>(transport, |transport, queue| transport.doorbell(queue));
     let device = device.inspect_err(|_| transport::reset(registers))?;
-    Ok(NetDevice { device, is_checked: false, logged_resets: 0 })
+    Ok(NetDevice { device, is_checked: false, logged_resets: 0, due: Instant::NEVER })
 }
 
 impl Link for NetDevice {
@@ -101,7 +105,13 @@ impl Link for NetDevice {
     }
 
     fn can_send(&mut self) -> bool {
-        self.device.can_send()
+        self.due = Instant::NEVER;
+        if !self.device.can_send()
+            && let Some(due) = self.device.check_silence(kthread::now().as_nanos())
+        {
+            self.due = Instant::from_nanos(due);
+        }
+        self.due == Instant::NEVER && !self.device.is_gone()
     }
 
     fn send(&mut self, frame: &[u8]) {
@@ -110,5 +120,9 @@ impl Link for NetDevice {
 
     fn flush(&mut self) {
         self.device.flush();
+    }
+
+    fn due(&mut self) -> Instant {
+        self.due
     }
 }

@@ -8,7 +8,9 @@
 //!
 //! # Reset
 //!
-//! A device is reset and set up again if it breaks the protocol of a queue, or says in its status that it needs a reset.
+//! A device is reset and set up again if it breaks the protocol of a queue, says in its status that it needs a reset, or has
+//! had all buffers for frames to send for five seconds. (A device that passes no frame to the driver cannot be distinguished
+//! from a quiet network. The calls that wait for a peer end by their own limits.)
 //! The frames that it had are lost, as an Ethernet may lose frames, so TCP sends them again. The driver gives a device up
 //! that does not confirm a reset, or is not the same device afterwards, or has to be reset eight times before it passes
 //! a frame. So a device that is broken for good is an error for the callers, and not a loop.
@@ -35,6 +37,8 @@ const RECEIVE: u16 = 0;
 const SEND: u16 = 1;
 /// How often a device is reset before it passes a frame.
 const MOST_RESETS: u32 = 8;
+/// How long a device may have all buffers for frames to send, in nanoseconds.
+pub const SILENCE_NS: u64 = 5_000_000_000;
 
 /// A network device.
 pub struct Device<T, D> {
@@ -48,6 +52,8 @@ pub struct Device<T, D> {
     /// How often it was reset since it has last passed a frame.
     vain_resets: u32,
     is_gone: bool,
+    /// When the device was first seen to have all buffers for frames to send, unless it has sent one since then.
+    full_since: Option<u64>,
 }
 
 impl<T, D> fmt::Debug for Device<T, D> {
@@ -71,7 +77,9 @@ impl<T: Transport, D: Doorbell> Device<T, D> {
         let [receive, send] = [RECEIVE, SEND].map(|queue| doorbell(&transport, queue));
         let receive = Frames::receiving::<M>(&mut transport, RECEIVE, features & MERGED != 0, receive?)?;
         let send = Frames::sending::<M>(&mut transport, SEND, send?)?;
-        let mut device = Self { transport, features, mac, receive, send, resets: 0, vain_resets: 0, is_gone: false };
+        let (resets, vain_resets) = (0, 0);
+        let mut device =
+            Self { transport, features, mac, receive, send, resets, vain_resets, is_gone: false, full_since: None };
         device.start();
         Ok(device)
     }
@@ -145,6 +153,7 @@ impl<T: Transport, D: Doorbell> Device<T, D> {
     /// Whether there is room for a frame to send. If there is not, the device interrupts when there is.
     pub fn can_send(&mut self) -> bool {
         if self.send.can_send() {
+            self.full_since = None;
             return true;
         }
         // The device may have sent a frame just before its interrupts were turned on.
@@ -158,6 +167,22 @@ impl<T: Transport, D: Doorbell> Device<T, D> {
             self.send.set_interrupts(false);
         }
         can_send
+    }
+
+    /// Resets the device if there has been no room for a frame to send for [`SILENCE_NS`]. `now` is the current time in
+    /// nanoseconds. Returns when the caller must call this function again, or `None` if there is room or the driver has
+    /// given the device up.
+    pub fn check_silence(&mut self, now: u64) -> Option<u64> {
+        if self.is_gone || self.can_send() {
+            return None;
+        }
+        let due = self.full_since.get_or_insert(now).saturating_add(SILENCE_NS);
+        if now < due {
+            return Some(due);
+        }
+        self.full_since = None;
+        self.reset();
+        None
     }
 
     /// Sends a frame of at most [`FRAME_BYTES`] bytes. Drops it if there is no room. When the caller has sent what there

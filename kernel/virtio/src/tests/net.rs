@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::fake::{Fake, Settings, content};
 use super::memory::Memory;
 use super::races;
-use crate::net::{Device, FRAME_BYTES, Frames, MERGED_FRAME_BYTES, Received};
+use crate::net::{Device, FRAME_BYTES, Frames, MERGED_FRAME_BYTES, Received, SILENCE_NS};
 use crate::{Doorbell, OpenError};
 
 const HEADER: usize = 12;
@@ -288,6 +288,31 @@ fn device_that_breaks_before_it_passes_a_frame_is_given_up_after_eight_resets() 
     }
 }
 
+/// The device sends nothing from some time on.
+#[test]
+fn device_that_keeps_all_buffers_is_reset_after_five_seconds_and_given_up_in_the_end() {
+    let mut rig = Rig::new(16);
+    rig.passes_frames(16);
+    let mut now = 7;
+    for resets in 1..=9 {
+        assert_eq!(rig.driver.check_silence(now), None, "there is room");
+        while rig.driver.can_send() {
+            rig.driver.send(b"kept");
+        }
+        assert_eq!(rig.driver.check_silence(now), Some(now + SILENCE_NS));
+        // The device sends one frame in time, so it gets more.
+        assert!(rig.take_sent().is_some() && rig.driver.can_send());
+        rig.driver.send(b"kept");
+        now += SILENCE_NS - 1;
+        assert_eq!(rig.driver.check_silence(now), Some(now + SILENCE_NS));
+        now += SILENCE_NS;
+        assert_eq!(rig.driver.check_silence(now - 1), Some(now));
+        assert_eq!((rig.driver.check_silence(now), rig.driver.resets()), (None, resets));
+        assert_eq!((rig.driver.can_send(), rig.driver.is_gone()), (resets < 9, resets == 9));
+    }
+    assert_eq!((rig.received(), rig.driver.can_send(), rig.driver.check_silence(now)), (None, false, None));
+}
+
 #[test]
 fn device_that_always_breaks_in_the_middle_of_a_frame_is_given_up() {
     let settings = Settings { features: FEATURES | MERGED, ..settings(256) };
@@ -369,7 +394,7 @@ fn length_that_cannot_be_right_is_an_empty_frame() {
 /// does not panic, and that it has all buffers after a reset. Returns how often a device was reset and went on.
 fn device_does_anything(steps: u64, seed: u64) -> u64 {
     let mut random = fastrand::Rng::with_seed(seed);
-    let (mut left, mut resets) = (steps, 0);
+    let (mut left, mut resets, mut now) = (steps, 0, 0);
     while left > 0 {
         let entries = [16, 64, 256][random.usize(..3)];
         let features = if random.bool() { FEATURES | MERGED } else { FEATURES };
@@ -406,6 +431,11 @@ fn device_does_anything(steps: u64, seed: u64) -> u64 {
                 94 if random.u32(..20) == 0 => rig.device().complete(random.usize(..2), random.u32(..300), 1),
                 95 if random.u32(..20) == 0 => rig.device().scribble(&mut random, 5_000),
                 96 => rig.device().scribble(&mut random, 1),
+                97 => {
+                    now += random.u64(..SILENCE_NS);
+                    let due = rig.driver.check_silence(now);
+                    assert!(due.is_none_or(|due| due > now && due <= now + SILENCE_NS));
+                }
                 _ => drop(rig.driver.can_send()),
             }
             further -= u32::from(rig.driver.is_gone());
