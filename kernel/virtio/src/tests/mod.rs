@@ -11,7 +11,6 @@ mod net;
 pub(crate) mod races;
 mod rig;
 mod software;
-mod waiting;
 
 /// Runs a test with ten million steps, which take some minutes. `GMP_FUZZ_SEED` chooses other random numbers.
 fn ten_million_steps(test: impl FnOnce(u64, u64)) {
