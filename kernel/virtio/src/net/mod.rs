@@ -3,8 +3,13 @@
 //!
 //! The driver uses no control queue, and one offload: a device that can put the segments of a connection together, and
 //! need not have their checksums, may do so. Then a frame costs little more than a segment alone, but has up
-//! to 64 KiB of data. It does not use the offloads for sending: `smoltcp` makes no frame that is longer than the peer's
-//! largest segment, and computing its checksum takes a fifth of its cost.
+//! to 64 KiB of data.
+//!
+//! It does not use the offloads for sending. Computing the checksum of a segment takes a fifth of the cost of sending it.
+//! A device that cuts long segments (TSO) would save more: over the loopback, a KiB costs 5,860 instructions at both ends
+//! in frames of 1,514 bytes, and 2,457 in frames of 32 KiB. But `smoltcp` makes no segment that is longer than the peer
+//! accepts, and counts its congestion window in these. The driver would have to claim that the peer accepts longer ones,
+//! and the window would be wrong.
 //!
 //! # Reset
 //!
