@@ -8,7 +8,6 @@ mod recording;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +18,6 @@ use boot_protocol::input_memory::{AT_ONCE, DATA, DATA_BYTES, DUE, ENTRY_BYTES, K
 use crate::Error;
 use crate::input_script::{self, Piece};
 use crate::memory_file;
-use crate::qemu::with_path;
 use crate::wire;
 
 pub use self::recording::InputRecording;
@@ -90,7 +88,7 @@ impl InputMemory {
     /// memory. The arguments name the file's descriptor (`/dev/fd/N`), so QEMU must inherit the file.
     pub(crate) fn device(&self) -> io::Result<(File, [OsString; 4])> {
         let memory = self.memory.try_clone()?;
-        let words = device(format!("/dev/fd/{}", memory.as_raw_fd()).as_ref(), self.size);
+        let words = memory_file::device("input", self.size.bytes, &memory_file::inherited(&memory));
         Ok((memory, words))
     }
 }
@@ -106,7 +104,7 @@ pub fn write_beside(program: &Path, script: &[Piece], has_network: bool) -> Resu
     let memory = memory_file::named(&path, size.bytes, size.bytes);
     memory.and_then(|memory| fill(&memory, size, script)).map_err(|error| cannot(&error))?;
     let pace = has_network.then(|| wire::pace_device("null"));
-    Ok(device(&path, size).into_iter().chain(pace.into_iter().flatten()).collect())
+    Ok(memory_file::device("input", size.bytes, &path).into_iter().chain(pace.into_iter().flatten()).collect())
 }
 
 /// Reads a script, and checks it. The file is read only once, because it may be a pipe.
@@ -137,11 +135,6 @@ pub fn read_script(file: &Path, has_network: bool) -> Result<Vec<Piece>, Error> 
 
 fn cannot(error: &io::Error) -> Error {
     Error::Qemu(format!("cannot make the memory for the machine's input: {error}"))
-}
-
-fn device(memory: &Path, size: Size) -> [OsString; 4] {
-    let backend = with_path(format!("memory-backend-file,id=input,share=on,size={},mem-path=", size.bytes), memory);
-    ["-object".into(), backend, "-device".into(), "ivshmem-plain,memdev=input".into()]
 }
 
 /// Writes the header and these pieces into the memory, whose other entries are zero and so have no content yet.

@@ -7,7 +7,6 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::fd::AsRawFd as _;
 use std::path::Path;
 
 use boot_protocol::memory_disk::{HEADER_BYTES, Header};
@@ -53,9 +52,11 @@ impl MemoryDisks {
     /// machine sees these disks. The arguments name the descriptors of the files (`/dev/fd/N`), so QEMU must inherit
     /// the files.
     pub(crate) fn devices(self) -> (Vec<File>, Vec<OsString>) {
-        let words = self.0.iter().enumerate().flat_map(|(index, (memory, bytes))| {
-            device(index, *bytes, format!("/dev/fd/{}", memory.as_raw_fd()).as_ref())
-        });
+        let words = self
+            .0
+            .iter()
+            .enumerate()
+            .flat_map(|(index, (memory, bytes))| device(index, *bytes, &memory_file::inherited(memory)));
         let words = words.collect();
         (self.0.into_iter().map(|(memory, _)| memory).collect(), words)
     }
@@ -106,13 +107,7 @@ fn cannot(disk: &Disk, error: &io::Error) -> Error {
 
 /// Returns QEMU's arguments for the device of a disk.
 fn device(index: usize, bytes: u64, memory: &Path) -> [OsString; 4] {
-    let backend = format!("memory-backend-file,id=disk{index},share=on,size={bytes},mem-path=");
-    [
-        "-object".into(),
-        crate::qemu::with_path(backend, memory),
-        "-device".into(),
-        format!("ivshmem-plain,memdev=disk{index}").into(),
-    ]
+    memory_file::device(&format!("disk{index}"), bytes, memory)
 }
 
 /// Makes the memory for a disk by calling `make` with the length of the memory and how much of it is used. Fills it

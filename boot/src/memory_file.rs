@@ -4,12 +4,16 @@
 //! be ended by SIGBUS. So the space is reserved when the file is made, and a lack of space is an error then.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, retry_on_intr};
+
+use crate::qemu::with_path;
 
 /// Makes a file without a name, with this length. Space is reserved for its first `used` bytes. The file is in memory
 /// if there is room, and otherwise in the folder for temporary files. The system frees the file when its last handle is
@@ -41,6 +45,18 @@ fn nameless_in(places: &[PathBuf], length: u64, used: u64) -> io::Result<File> {
 pub(crate) fn named(name: &Path, length: u64, used: u64) -> io::Result<File> {
     let reserved = File::create(name).and_then(|file| reserve(&file, length, used).map(|()| file));
     reserved.map_err(|error| no_room(used, &format!("in {}: {error}", name.display())))
+}
+
+/// Returns the path by which QEMU opens a file that it inherits.
+pub(crate) fn inherited(file: &File) -> PathBuf {
+    format!("/dev/fd/{}", file.as_raw_fd()).into()
+}
+
+/// Returns QEMU's arguments for the ivshmem device through which the machine sees the file `path`. The device has the name
+/// `id`, and the file has `bytes` bytes, which is a power of two.
+pub(crate) fn device(id: &str, bytes: u64, path: &Path) -> [OsString; 4] {
+    let backend = with_path(format!("memory-backend-file,id={id},share=on,size={bytes},mem-path="), path);
+    ["-object".into(), backend, "-device".into(), format!("ivshmem-plain,memdev={id}").into()]
 }
 
 fn no_room(bytes: u64, why: &str) -> io::Error {

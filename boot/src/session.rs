@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{ChildStdin, ExitStatus};
@@ -26,6 +25,7 @@ use crate::annotator::{OutputAnnotator, ReportAnnotator};
 use crate::image::Writer;
 use crate::input_memory::InputMemory;
 use crate::memory_disk::MemoryDisks;
+use crate::memory_file;
 use crate::net::reserve_capture;
 use crate::process::{Process, advice_on_version};
 use crate::qemu::{Configuration, Firmware};
@@ -174,8 +174,7 @@ impl Session {
         }
         let line = configuration.command_line(arguments)?;
         let image = Writer::get()?.write_nameless(configuration.firmware, program, &line)?;
-        let path = format!("/dev/fd/{}", image.as_raw_fd());
-        let words = configuration.qemu_arguments(path.as_ref(), arguments)?;
+        let words = configuration.qemu_arguments(&memory_file::inherited(&image), arguments)?;
         Self::start(program, &with_devices(words), Some(image), shared, input, capture).map(with_network)
     }
 

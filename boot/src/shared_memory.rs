@@ -7,7 +7,6 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
 
 use boot_protocol::observed_memory::Purpose;
@@ -63,10 +62,7 @@ impl SharedMemory {
     /// memory. The arguments name the file's descriptor (`/dev/fd/N`), so QEMU must inherit the file.
     pub(crate) fn device(&self) -> io::Result<(File, [OsString; 4])> {
         let memory = self.file.try_clone()?;
-        let (name, bytes, descriptor) = (self.purpose.name(), bytes(self.purpose), memory.as_raw_fd());
-        let backend = format!("memory-backend-file,id={name},share=on,size={bytes},mem-path=/dev/fd/{descriptor}");
-        let device = format!("ivshmem-plain,memdev={name}");
-        let arguments = ["-object", &backend, "-device", &device].map(OsString::from);
-        Ok((memory, arguments))
+        let words = memory_file::device(self.purpose.name(), bytes(self.purpose), &memory_file::inherited(&memory));
+        Ok((memory, words))
     }
 }

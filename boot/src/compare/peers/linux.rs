@@ -3,7 +3,6 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::process::ChildStdout;
 
@@ -13,6 +12,7 @@ use super::{Order, last_lines, timed_out};
 use crate::Error;
 use crate::console::say;
 use crate::host_program::{read_in_background, receive};
+use crate::memory_file;
 use crate::process::Process;
 use crate::qemu::Configuration;
 
@@ -89,7 +89,7 @@ impl Linux {
         let mut archive = tempfile::tempfile().map_err(cannot)?;
         archive.write_all(&self.archive(script).map_err(cannot)?).map_err(cannot)?;
         let mut words = machine.machine_arguments()?;
-        let path = format!("/dev/fd/{}", archive.as_raw_fd());
+        let path = memory_file::inherited(&archive);
         words.extend(["-kernel".into(), self.folder.join("vmlinuz").into(), "-initrd".into(), path.into()]);
         words.extend(["-append", OPTIONS].map(Into::into));
         let (process, output, _input) = Process::start(&words, vec![archive])?;
