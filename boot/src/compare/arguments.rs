@@ -3,7 +3,6 @@
 use core::num::NonZero;
 use core::time::Duration;
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::thread;
 
 use clap::{Parser, ValueEnum};
@@ -33,7 +32,7 @@ Examples:
   cargo run -- compare                     all workloads, by instructions
   cargo run -- compare --icount yield spawn
   cargo run -- compare --smp 2 --smp 8 --rounds 5
-  cargo run -- compare --native --procs 1,2 --without may --chart compare.svg
+  cargo run -- compare --native --procs 1,2 --without may
   cargo run -- compare --smp 1 --smp 2 net  servers under load, beside Go's net/http
   cargo run -- compare --only ours --json";
 
@@ -83,10 +82,6 @@ pub struct Arguments {
     /// The same as --format markdown
     #[arg(long, conflicts_with = "format")]
     pub markdown: bool,
-
-    /// Also write a chart of the ratios to this file, as SVG
-    #[arg(long, value_name = "FILE")]
-    pub chart: Option<PathBuf>,
 
     /// End a run of one peer after this time
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]

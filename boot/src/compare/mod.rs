@@ -9,13 +9,12 @@
 //!    [`net`] has the workloads in which a client loads a server of each peer.
 //! 4. [`measurement`] parses what the peers print. [`comparison`] joins the results, computes ratios of medians, and
 //!    summarises the ratios of each [`kind`] of workload.
-//! 5. [`table`], [`chart`] and [`json`] show the comparison.
+//! 5. [`table`] and [`json`] show the comparison.
 //!
 //! A peer that is missing is left out, with a message, and the others are compared. A peer that fails does not run
 //! again in the same setting. Its results until then are kept.
 
 pub mod arguments;
-pub mod chart;
 pub mod comparison;
 mod host;
 pub mod json;

@@ -1,6 +1,5 @@
 //! Runs the peers, which are the schedulers to compare, ours included, one after the other.
 
-use std::fs;
 use std::time::Instant;
 
 use super::arguments::{Arguments, Format};
@@ -9,7 +8,7 @@ use super::measurement::Printed;
 use super::net::Server;
 use super::peers::{Cache, Order, Program};
 use super::setting::{Peer, Setting};
-use super::{chart, host, json, table};
+use super::{host, json, table};
 use crate::Error;
 use crate::console::say;
 use crate::signals::share_signals;
@@ -17,8 +16,8 @@ use crate::signals::share_signals;
 /// The exit status if a peer is missing or has failed, or if there is no result.
 const INCOMPLETE: u8 = 1;
 
-/// Runs the peers in all requested settings. If there are results, writes the requested chart and passes the tables to
-/// `print`. Returns the exit status.
+/// Runs the peers in all requested settings. If there are results, passes the tables to `print`. Returns
+/// the exit status.
 ///
 /// # Errors
 ///
@@ -38,10 +37,6 @@ pub fn run(arguments: &Arguments, print: impl FnOnce(&str) -> Result<(), Error>)
     if comparisons.iter().all(|comparison| comparison.rows.is_empty()) {
         say("compare: there is no result; the messages above say why");
         return Ok(INCOMPLETE);
-    }
-    if let Some(path) = &arguments.chart {
-        let written = fs::write(path, chart::svg(&comparisons));
-        written.map_err(|error| Error::Output(format!("cannot write `{}`: {error}", path.display())))?;
     }
     print(&match arguments.format() {
         Format::Text => table::text(&comparisons),

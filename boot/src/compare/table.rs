@@ -120,7 +120,7 @@ fn number(value: f64) -> String {
 }
 
 /// Formats a ratio: below 10 with two decimal places, otherwise like [`number`].
-pub(super) fn ratio(value: f64) -> String {
+fn ratio(value: f64) -> String {
     if value < 10.0 { format!("{value:.2}") } else { number(value) }
 }
 
