@@ -22,3 +22,11 @@
         victims.next().map(|victim| Theft { from: victim.id, count: 1 })
     }
 // ANCHOR_END: steal
+
+// ANCHOR: model
+/// Your code. Whether a P may run `begun` while `others` wait in its queue. If not, the text is the promise that would be broken.
+pub fn allows(_begun: Waiting, _others: &[Waiting]) -> Result<(), &'static str> {
+    let _ = Duration::from_millis(50);
+    Ok(())
+}
+// ANCHOR_END: model

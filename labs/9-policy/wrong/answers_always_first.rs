@@ -1,5 +1,5 @@
 //! The Gs that answer always come first, so the others starve.
-//! fails: starvation
+//! fails: starvation, promises
 
 // ANCHOR: place
     fn place(&self, ready: &Ready, _: &mut dyn Iterator<Item = ProcessorState>) -> Place {

@@ -1,5 +1,5 @@
 //! The sign of the head start is wrong.
-//! fails: latency
+//! fails: latency, promises
 
 // ANCHOR: place
     fn place(&self, ready: &Ready, _: &mut dyn Iterator<Item = ProcessorState>) -> Place {

@@ -1,5 +1,5 @@
 //! All Gs have the same right, so one that answers waits for slices of others.
-//! fails: latency
+//! fails: latency, promises
 
 // ANCHOR: place
     fn place(&self, ready: &Ready, _: &mut dyn Iterator<Item = ProcessorState>) -> Place {

@@ -1,5 +1,5 @@
 //! The head start is so long that nobody notices that it ends.
-//! fails: starvation
+//! fails: starvation, promises
 
 // ANCHOR: place
     fn place(&self, ready: &Ready, _: &mut dyn Iterator<Item = ProcessorState>) -> Place {

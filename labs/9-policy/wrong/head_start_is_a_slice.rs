@@ -1,5 +1,5 @@
 //! The head start is shorter than a slice.
-//! fails: latency
+//! fails: latency, promises
 
 // ANCHOR: place
     fn place(&self, ready: &Ready, _: &mut dyn Iterator<Item = ProcessorState>) -> Place {

@@ -1,5 +1,5 @@
 //! The newest G runs first: whoever waits falls back more and more.
-//! fails: latency, starvation, alone
+//! fails: latency, starvation, alone, promises
 
 // ANCHOR: place
     fn place(&self, ready: &Ready, _: &mut dyn Iterator<Item = ProcessorState>) -> Place {

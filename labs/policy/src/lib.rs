@@ -2,6 +2,8 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod model;
+
 use gmp_sched::policy::{Cause, Place, Policy, ProcessorState, Ready, Theft};
 
 /// The parameter of a G that answers somebody. All others compute.

@@ -14,6 +14,7 @@ mod policy;
 mod poller;
 mod predictions;
 mod preemption;
+mod promises;
 mod puzzles;
 mod run_queue;
 mod stealing;
