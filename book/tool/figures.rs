@@ -18,59 +18,50 @@ struct Figure {
     view: View<'static>,
 }
 
-const US: u64 = 1_000;
+/// The figure `name` shows the first `until` microseconds of `run`.
+const fn figure([name, run, title]: [&'static str; 3], until: u64, rows: Rows, arrows: &'static [ArrowKind]) -> Figure {
+    Figure { name, run, view: View { title, period: (0, until * 1_000), rows, arrows } }
+}
 
 const FIGURES: &[Figure] = &[
-    Figure {
-        name: "steal",
-        run: "stealing",
-        view: View {
-            title: "One P has a queue of 45 Gs. Another one searches, and steals half of it, and so do the others.",
-            period: (0, 6_000 * US),
-            rows: Rows::Processors,
-            arrows: &[ArrowKind::Steal],
-        },
-    },
-    Figure {
-        name: "hand-off",
-        run: "hand-off",
-        view: View {
-            title: "A G blocks its M in a call. The P goes to another M, and the next G runs there.",
-            period: (0, 3_200 * US),
-            rows: Rows::Machines,
-            arrows: &[ArrowKind::HandOff],
-        },
-    },
-    Figure {
-        name: "preemption",
-        run: "slices",
-        view: View {
-            title: "Three Gs compute on one P. At the end of its slice, each goes to the global queue.",
-            period: (0, 120_000 * US),
-            rows: Rows::Processors,
-            arrows: &[],
-        },
-    },
-    Figure {
-        name: "poller",
-        run: "devices",
-        view: View {
-            title: "Three Gs wait for devices. Each interrupt readies one of them, and one M is enough.",
-            period: (0, 1_600 * US),
-            rows: Rows::Machines,
-            arrows: &[ArrowKind::Device],
-        },
-    },
-    Figure {
-        name: "wakeup",
-        run: "wakeup",
-        view: View {
-            title: "Main readies three Gs. An M wakes, searches and finds one of them, and wakes the next M.",
-            period: (0, 7_000 * US),
-            rows: Rows::Processors,
-            arrows: &[ArrowKind::Ready],
-        },
-    },
+    figure(
+        [
+            "steal",
+            "stealing",
+            "One P has a long queue. Another one searches, and steals half of it, and so do the others.",
+        ],
+        6_000,
+        Rows::Processors,
+        &[ArrowKind::Steal],
+    ),
+    figure(
+        ["hand-off", "hand-off", "A G blocks its M in a call. The P goes to another M, and the next G runs there."],
+        3_200,
+        Rows::Machines,
+        &[ArrowKind::HandOff],
+    ),
+    figure(
+        ["preemption", "slices", "Three Gs compute on one P. At the end of its slice, each goes to the global queue."],
+        120_000,
+        Rows::Processors,
+        &[],
+    ),
+    figure(
+        ["poller", "devices", "Three Gs wait for devices. Each interrupt readies one of them, and one M is enough."],
+        1_600,
+        Rows::Machines,
+        &[ArrowKind::Device],
+    ),
+    figure(
+        [
+            "wakeup",
+            "wakeup",
+            "Main readies three Gs. An M wakes, searches and finds one of them, and wakes the next M.",
+        ],
+        7_000,
+        Rows::Processors,
+        &[ArrowKind::Ready],
+    ),
 ];
 
 /// Returns each figure: the path of its file in the tree, and what is in it.
