@@ -175,16 +175,16 @@ impl Trial for (usize, &[Step]) {
     /// How each step so far had ended, after each step.
     type Seen = Vec<Vec<Option<End>>>;
 
-    const FLAWS: &'static [Flaw] = &[
-        Flaw::LeavesOneEntryFree,
-        Flaw::TakesTheNewest,
-        Flaw::OvertakesTheBuffer,
-        Flaw::ServesTheLastSender,
-        Flaw::ServesTheLastReceiver,
-        Flaw::PrefersTheBuffer,
-        Flaw::EmptiesTheBuffer,
-        Flaw::LeavesSendersWaiting,
-        Flaw::SendsOnAClosedChannel,
+    const FLAWS: &'static [&'static [Flaw]] = &[
+        &[
+            Flaw::LeavesOneEntryFree,
+            Flaw::TakesTheNewest,
+            Flaw::OvertakesTheBuffer,
+            Flaw::ServesTheLastSender,
+            Flaw::ServesTheLastReceiver,
+            Flaw::PrefersTheBuffer,
+        ],
+        &[Flaw::EmptiesTheBuffer, Flaw::LeavesSendersWaiting, Flaw::SendsOnAClosedChannel],
     ];
     const LIMIT: &'static str = "at most six steps, on a channel of 0 to 2";
 

@@ -170,18 +170,22 @@ impl Trial for &[Step] {
     /// What each pick takes.
     type Seen = Vec<Option<usize>>;
 
-    const FLAWS: &'static [Flaw] = &[
-        Flaw::UrgentComesLast,
-        Flaw::NeverTakesATurn,
-        Flaw::TakesEveryTurn,
-        Flaw::UrgentTakesTheTurn,
-        Flaw::GivesUpAtAnEmptyTurn,
-        Flaw::StealsOne,
-        Flaw::StealsAll,
-        Flaw::RoundsDown,
-        Flaw::LeavesTheLastOnes,
-        Flaw::VisitsOnlyTheNext,
-        Flaw::RobsTheFirst,
+    const FLAWS: &'static [&'static [Flaw]] = &[
+        &[
+            Flaw::UrgentComesLast,
+            Flaw::NeverTakesATurn,
+            Flaw::TakesEveryTurn,
+            Flaw::UrgentTakesTheTurn,
+            Flaw::GivesUpAtAnEmptyTurn,
+        ],
+        &[
+            Flaw::StealsOne,
+            Flaw::StealsAll,
+            Flaw::RoundsDown,
+            Flaw::LeavesTheLastOnes,
+            Flaw::VisitsOnlyTheNext,
+            Flaw::RobsTheFirst,
+        ],
     ];
     const LIMIT: &'static str = "at most nine steps, on the Ps 0 to 2";
 

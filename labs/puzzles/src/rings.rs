@@ -173,19 +173,10 @@ impl Trial for &[Step] {
     /// What each step gives.
     type Seen = Vec<Given>;
 
-    const FLAWS: &'static [Flaw] = &[
-        Flaw::PopsTheNewest,
-        Flaw::RunnextComesLast,
-        Flaw::RunnextGetsASlice,
-        Flaw::ForgetsWhoWasNext,
-        Flaw::IsFullTooEarly,
-        Flaw::OverwritesTheOldest,
-        Flaw::AllOrNothing,
-        Flaw::DrainsAlways,
-        Flaw::DrainsTheNewerHalf,
-        Flaw::RoundsDown,
-        Flaw::StealsTheNewest,
-        Flaw::StealsRunnext,
+    const FLAWS: &'static [&'static [Flaw]] = &[
+        &[Flaw::PopsTheNewest, Flaw::RunnextComesLast, Flaw::RunnextGetsASlice, Flaw::ForgetsWhoWasNext],
+        &[Flaw::IsFullTooEarly, Flaw::OverwritesTheOldest, Flaw::AllOrNothing, Flaw::DrainsAlways],
+        &[Flaw::DrainsTheNewerHalf, Flaw::RoundsDown, Flaw::StealsTheNewest, Flaw::StealsRunnext],
     ];
     const LIMIT: &'static str = "at most seven steps";
 

@@ -179,17 +179,16 @@ impl Trial for &[Step] {
     /// What one sees in each step.
     type Seen = Vec<Seen>;
 
-    const FLAWS: &'static [Flaw] = &[
-        Flaw::ForgetsRbx,
-        Flaw::ForgetsRbp,
-        Flaw::PopsInTheOrderOfThePushes,
-        Flaw::StoresTheStackTooEarly,
-        Flaw::StoresTheStackTooLate,
-        Flaw::KeepsTheStack,
-        Flaw::UsesRdi,
-        Flaw::EntersWithoutAReturnAddress,
-        Flaw::KeepsTheFramePointer,
-        Flaw::TrustsRcx,
+    const FLAWS: &'static [&'static [Flaw]] = &[
+        &[
+            Flaw::ForgetsRbx,
+            Flaw::ForgetsRbp,
+            Flaw::PopsInTheOrderOfThePushes,
+            Flaw::StoresTheStackTooEarly,
+            Flaw::StoresTheStackTooLate,
+            Flaw::KeepsTheStack,
+        ],
+        &[Flaw::UsesRdi, Flaw::EntersWithoutAReturnAddress, Flaw::KeepsTheFramePointer, Flaw::TrustsRcx],
     ];
     const LIMIT: &'static str = "at most six steps";
 

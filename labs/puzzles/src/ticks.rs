@@ -240,20 +240,24 @@ impl Trial for &[Step] {
     /// Which G runs after each step.
     type Seen = Vec<Option<usize>>;
 
-    const FLAWS: &'static [Flaw] = &[
-        Flaw::SlicesNeverEnd,
-        Flaw::EndsANewSlice,
-        Flaw::GivesWayTooLate,
-        Flaw::FiresTooRarely,
-        Flaw::RunnextBeginsASlice,
-        Flaw::GoesToRunnext,
-        Flaw::GoesToTheUrgentQueue,
-        Flaw::UrgentGoesToTheGlobalQueue,
-        Flaw::UrgentWaitsForTheSlice,
-        Flaw::HasNoRightToGoOn,
-        Flaw::ForgetsTheTimer,
-        Flaw::DisplacedGoesLast,
-        Flaw::IgnoresTheWorld,
+    const FLAWS: &'static [&'static [Flaw]] = &[
+        &[
+            Flaw::SlicesNeverEnd,
+            Flaw::EndsANewSlice,
+            Flaw::GivesWayTooLate,
+            Flaw::FiresTooRarely,
+            Flaw::RunnextBeginsASlice,
+            Flaw::GoesToRunnext,
+            Flaw::GoesToTheUrgentQueue,
+        ],
+        &[
+            Flaw::UrgentGoesToTheGlobalQueue,
+            Flaw::UrgentWaitsForTheSlice,
+            Flaw::HasNoRightToGoOn,
+            Flaw::ForgetsTheTimer,
+            Flaw::DisplacedGoesLast,
+            Flaw::IgnoresTheWorld,
+        ],
     ];
     const LIMIT: &'static str = "at most nine steps";
 

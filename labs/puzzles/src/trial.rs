@@ -2,6 +2,7 @@
 //! mechanism, and on the same model with a flaw. It finds the flaw if one sees something else.
 
 use core::fmt::Debug;
+use core::ops::RangeInclusive;
 
 use alloc::format;
 use alloc::string::String;
@@ -14,8 +15,8 @@ pub trait Trial: Debug {
     /// What one sees of the model while it takes the steps.
     type Seen: PartialEq;
 
-    /// All flaws of the model. There may be as many trials as flaws.
-    const FLAWS: &'static [Self::Flaw];
+    /// All flaws of the model, in the groups of which the lab has a check each. There may be as many trials as flaws.
+    const FLAWS: &'static [&'static [Self::Flaw]];
     /// How small a trial has to be, for the message: a long one finds much, but shows little.
     const LIMIT: &'static str;
 
@@ -33,7 +34,8 @@ pub trait Trial: Debug {
 
 /// What each of `trials` finds, a line for each.
 pub fn found<T: Trial>(trials: &[T]) -> String {
-    let found = |trial: &T| T::FLAWS.iter().copied().filter(|flaw| trial.finds(*flaw)).collect::<Vec<_>>();
+    let found =
+        |trial: &T| T::FLAWS.iter().copied().flatten().copied().filter(|flaw| trial.finds(*flaw)).collect::<Vec<_>>();
     trials.iter().map(|trial| format!("{trial:?} finds {:?}\n", found(trial))).collect()
 }
 
@@ -42,9 +44,9 @@ pub fn missed<T: Trial>(trials: &[T], flaws: &[T::Flaw]) -> Vec<T::Flaw> {
     flaws.iter().copied().filter(|flaw| !trials.iter().any(|trial| trial.finds(*flaw))).collect()
 }
 
-/// All sequences of at most `longest` of `steps`, the shortest first: what a test of a model tries.
-pub fn sequences<S: Copy>(steps: &[S], longest: usize) -> impl Iterator<Item = Vec<S>> {
-    (0..=longest as u32).flat_map(move |length| {
+/// All sequences of so many of `steps`, the shortest first: what a test of a model tries.
+pub fn sequences<S: Copy>(steps: &[S], lengths: RangeInclusive<u32>) -> impl Iterator<Item = Vec<S>> {
+    lengths.flat_map(move |length| {
         (0..steps.len().pow(length)).map(move |mut number| {
             let mut next = || {
                 let step = steps[number % steps.len()];

@@ -10,6 +10,7 @@ use std::time::Duration;
 use gmp_sched::chan::{RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendError};
 use gmp_sched::sim::{self, Config, Receiver, Sender, channel};
 use lab_puzzles::channels::{End, Model, Step};
+use lab_puzzles::trial::sequences;
 
 use crate::machine::{of_cpus, run, try_run};
 
@@ -106,14 +107,7 @@ fn compare_all(capacities: &[usize], kinds: &'static [Step], longest: u32) {
             let usual = panic::take_hook();
             panic::set_hook(Box::new(|_| {}));
             let ran = try_run(Config { step_limit: 5_000_000, ..of_cpus(1, 0) }, move || {
-                for mut sequence in 0..kinds.len().pow(length) {
-                    let steps: Vec<Step> = (0..length)
-                        .map(|_| {
-                            let kind = kinds[sequence % kinds.len()];
-                            sequence /= kinds.len();
-                            kind
-                        })
-                        .collect();
+                for steps in sequences(kinds, length..=length) {
                     compare(capacity, &steps, &taken);
                 }
             });

@@ -82,7 +82,7 @@ const BEGIN: Duration = Duration::from_micros(1005);
 const MOMENT: Duration = Duration::from_micros(60);
 const HALF: Duration = Duration::from_millis(5);
 /// How many steps are tried after the first one. (With more, an urgent G may be so at the very end of a slice, which is too close.)
-const LONGEST: usize = 5;
+const LONGEST: u32 = 5;
 /// How long it takes until the interrupt of an event has come.
 const EVENT: Duration = Duration::from_micros(5);
 
@@ -135,7 +135,7 @@ fn is_in_the_model(steps: &[Step]) -> bool {
 #[test]
 fn preemptions_are_those_of_the_scheduler() {
     let kinds = [Step::Ready, Step::Wait, Step::Event, Step::Moment, Step::HalfSlice];
-    for rest in sequences(&kinds, LONGEST) {
+    for rest in sequences(&kinds, 0..=LONGEST) {
         let steps = [&[Step::Ready], &rest[..]].concat();
         // The Gs that run after the steps, as long as there is one that can take the next step.
         let model: Vec<usize> = (&steps[..]).run(None).into_iter().map_while(|ran| ran).collect();

@@ -3,6 +3,7 @@
 use gmp_sched::platform::Points;
 use gmp_sched::run_queue::RunQueue;
 use lab_puzzles::rings::{Given, Model, Step, first_element};
+use lab_puzzles::trial::sequences;
 
 #[derive(Debug)]
 struct NoPoints;
@@ -85,17 +86,8 @@ fn compare<const CAPACITY: usize>(steps: &[Step], limit: usize) {
 /// Compares queue and model for all sequences of at most `longest` steps of those in `kinds`, in which the ring never gets
 /// more than `limit` elements.
 fn compare_all<const CAPACITY: usize>(kinds: &[Step], limit: usize, longest: u32) {
-    for length in 1..=longest {
-        for mut sequence in 0..kinds.len().pow(length) {
-            let steps: Vec<Step> = (0..length)
-                .map(|_| {
-                    let kind = kinds[sequence % kinds.len()];
-                    sequence /= kinds.len();
-                    kind
-                })
-                .collect();
-            compare::<CAPACITY>(&steps, limit);
-        }
+    for steps in sequences(kinds, 1..=longest) {
+        compare::<CAPACITY>(&steps, limit);
     }
 }
 
