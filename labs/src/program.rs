@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
-use crate::run::{Verdict, limited};
+use crate::run::{Outputs, Verdict, limited};
 use crate::tree::{FIRST, Tree};
 
 /// A run of the program.
@@ -35,7 +35,7 @@ impl Run {
         let mut command = Command::new(program);
         command.args(&self.arguments).env("RUST_BACKTRACE", "0");
         let test = self.name("on threads");
-        let (Some(status), text) = limited(command)? else { return Ok(Verdict::Hangs { test }) };
+        let (Some(status), text) = limited(command, Outputs::Standard)? else { return Ok(Verdict::Hangs { test }) };
         Ok(status.code().map_or(Verdict::Crashed { test: test.clone() }, |status| self.compare(test, status, &text)))
     }
 

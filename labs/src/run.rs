@@ -172,23 +172,39 @@ pub(crate) fn answer(program: &Path, test: &str, trace: Option<&Path>) -> Result
 fn execute(program: &Path, test: &str, trace: Option<&Path>) -> Result<(Option<ExitStatus>, String)> {
     let mut command = Command::new(program);
     command.env_remove("GMP_LAB_TRACE").envs(trace.map(|trace| ("GMP_LAB_TRACE", trace)));
-    command.args([test, "--exact", "--test-threads=1", "--show-output"]);
+    // Nothing is captured: what the harness keeps is lost if the process ends before the test does.
+    command.args([test, "--exact", "--test-threads=1", "--nocapture"]);
     command.env("LOOM_MAX_PREEMPTIONS", "2").env("RUST_BACKTRACE", "0");
-    limited(command)
+    limited(command, Outputs::Both)
+}
+
+/// Which of its outputs a program is read from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Outputs {
+    Standard,
+    /// The standard output and the standard error, in the order in which they come.
+    Both,
 }
 
 /// Runs a command with limits on its time and memory. Returns how it ended, or `None` if it stood still, and what it
 /// printed.
-pub(crate) fn limited(mut command: Command) -> Result<(Option<ExitStatus>, String)> {
+pub(crate) fn limited(mut command: Command, outputs: Outputs) -> Result<(Option<ExitStatus>, String)> {
     let program = PathBuf::from(command.get_program());
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn().map_err(|error| Error::file("run", &program, &error))?;
+    let fails = |error| Error::file("run", &program, &error);
+    let (output, end) = io::pipe().map_err(fails)?;
+    command.stderr(match outputs {
+        Outputs::Standard => Stdio::null(),
+        Outputs::Both => end.try_clone().map_err(fails)?.into(),
+    });
+    command.stdin(Stdio::null()).stdout(end);
+    let mut child = command.spawn().map_err(fails)?;
+    // The output ends when the program does, so nobody else may have the other end of the pipe.
+    drop(command);
     let process = Pid::from_raw(child.id().cast_signed());
     for (resource, limit) in [(Resource::As, MEMORY), (Resource::Cpu, LIMIT)] {
         // This fails only if the process has already ended.
         let _ = prlimit(process, resource, Rlimit { current: Some(limit), maximum: Some(limit) });
     }
-    let output = child.stdout.take().expect("it is a pipe");
     let reader = thread::spawn(move || {
         let mut text = Vec::new();
         let mut output = output.take(OUTPUT);
@@ -219,18 +235,24 @@ fn verdict_of(test: String, status: ExitStatus, text: &str) -> Verdict {
         if signal == Signal::KILL.as_raw() || signal == Signal::XCPU.as_raw() {
             return Verdict::Hangs { test };
         }
-        return Verdict::Crashed { test };
+        // Where the scheduler must not unwind, a panic ends the process by a signal.
+        return verdict_of_panic(&test, text).unwrap_or(Verdict::Crashed { test });
     }
     // The end of a process with status 0 alone proves nothing: the code under test may have ended it.
     if status.success() && text.contains("test result: ok. 1 passed; 0 failed;") {
         return Verdict::Passed;
     }
-    let Some((place, reason)) = panic_in(text) else { return Verdict::Left { test } };
+    verdict_of_panic(&test, text).unwrap_or(Verdict::Left { test })
+}
+
+/// The verdict on a test that has panicked, as `text` reports. `None` if it reports no panic.
+fn verdict_of_panic(test: &str, text: &str) -> Option<Verdict> {
+    let ((place, reason), test) = (panic_in(text)?, test.to_string());
     let is_scheduler = place.starts_with("gmp-sched/") || place.starts_with("kernel/");
     if is_scheduler && !place.starts_with("gmp-sched/src/models/") {
-        return Verdict::Panicked { test, reason: format!("{place}: {reason}") };
+        return Some(Verdict::Panicked { test, reason: format!("{place}: {reason}") });
     }
-    Verdict::Failed { test, reason }
+    Some(Verdict::Failed { test, reason })
 }
 
 /// The place and the message of the first panic that `text` reports.
@@ -278,5 +300,7 @@ mod tests {
         let reason = format!("gmp-sched/src/engine/a.rs:1:2: {reason}");
         let panicked = Verdict::Panicked { test: "a".to_string(), reason };
         assert_eq!(ended(101 << 8, &report("gmp-sched/src/engine/a.rs:1:2")), panicked);
+        // By a signal, where the scheduler must not unwind.
+        assert_eq!(ended(6, &report("gmp-sched/src/engine/a.rs:1:2")), panicked);
     }
 }
