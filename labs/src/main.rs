@@ -292,9 +292,13 @@ fn submit(lab: &Lab, root: &Path, output: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Warns of what is not handed in, changes outside of the holes, and of holes in which nothing has been written.
+/// Warns of what a grader would refuse, of what is not handed in, changes outside of the holes, and of holes in which nothing
+/// has been written.
 fn warn(labs: &[Lab], lab: &Lab, root: &Path) -> Result<()> {
     let (number, filling) = (lab.number, Filling::of_tree(root, &lab.holes)?);
+    if let Err(reason) = filling.check(&lab.holes, &lab.allows) {
+        println!("\nA grader would refuse this: {reason}");
+    }
     if filling == lab.starter()? || filling == lab.stand_in()? {
         if let Some(branch) = git::other_branch(root, number)? {
             println!("\nThis is not the branch of lab {number}: `git switch {branch}` goes to what you wrote there.");

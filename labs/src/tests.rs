@@ -97,7 +97,7 @@ fn submission_has_the_holes_and_is_refused_with_forbidden_words() {
     let text = fs::read_to_string(output).unwrap();
     assert!(text.contains("// ANCHOR: one\n    1\n// ANCHOR_END: one\n"), "{text}");
     fs::write(checkout.source(), SOURCE.replace("    1", "    std::process::exit(0)")).unwrap();
-    assert!(checkout.error(&submit).contains("contains `std`"));
+    assert!(checkout.error(&submit).contains("contains the word `std`"));
     let grade = Order::Grade { lab: 1, file: None, complete: false, json: None, classroom: None };
     assert!(checkout.error(&grade).contains("this is not graded"));
     fs::write(checkout.source(), "fn one() {}\n").unwrap();
