@@ -19,7 +19,7 @@ pub(crate) fn ask(lab: &Lab, tree: &Tree, input: &mut dyn BufRead) -> Result<boo
         NotBuilt::DoesNotCompile(errors) => Error::new(format!("the code does not compile:\n{errors}")),
         NotBuilt::Error(error) => error,
     })?;
-    let mut right = 0;
+    let (mut right, mut answered) = (0, 0);
     for (question, number) in lab.questions.iter().zip(1..) {
         println!("{number}. {}", question.text.trim());
         let Some(prediction) = read(question, input)? else {
@@ -29,20 +29,25 @@ pub(crate) fn ask(lab: &Lab, tree: &Tree, input: &mut dyn BufRead) -> Result<boo
         let file = tree.root().join(format!("target/lab/lab-{}-question-{number}", lab.number));
         let trace = file.with_extension("trace");
         let Some(answer) = answer(&built.path, &question.run, Some(&trace))? else {
-            println!("The run does not end as it should: with the scheduler of this branch, there is no answer.\n");
+            println!(
+                "With what stands in the holes now, the run does not end as it should, so there is no answer yet.\n\
+                 Ask again when `cargo lab check {}` says more `ok`.\n",
+                lab.number
+            );
             continue;
         };
+        answered += 1;
         let is_right = is_same(&prediction, &answer);
         right += usize::from(is_right);
         println!("{} {answer}", if is_right { "Right:" } else { "No, it is" });
         println!("{}", question.why.trim());
         if trace.exists() {
-            convert(tree.root(), &trace, &file)?;
+            convert(tree, &trace, &file)?;
             println!("See it: open {}", file.with_extension("html").display());
         }
         println!();
     }
-    println!("{right} of {} predictions were right", lab.questions.len());
+    println!("{right} of {answered} predictions were right");
     Ok(right == lab.questions.len())
 }
 

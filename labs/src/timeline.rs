@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::error::{Error, Result};
 use crate::lab::Lab;
 use crate::run::{Outcome, Verdict, test};
-use crate::tree::{Program, Tree};
+use crate::tree::{NotBuilt, Program, Tree};
 
 /// Draws the timeline of each check of `lab` that failed on a simulated machine. Returns the names of the checks, and the
 /// pages. A run that hangs has no timeline.
@@ -26,7 +26,7 @@ pub(crate) fn draw(lab: &Lab, tree: &Tree, outcome: &Outcome) -> Result<Vec<(Str
         test(&program.path, name, Some(&trace))?;
         // Tests that need no machine write no trace.
         if trace.exists() {
-            convert(tree.root(), &trace, &file)?;
+            convert(tree, &trace, &file)?;
             pages.push((check.name.clone(), file.with_extension("html")));
         }
     }
@@ -34,13 +34,16 @@ pub(crate) fn draw(lab: &Lab, tree: &Tree, outcome: &Outcome) -> Result<Vec<(Str
 }
 
 /// Makes the pages `file`.html and `file`.json of a trace, and removes the trace.
-pub(crate) fn convert(root: &Path, trace: &Path, file: &Path) -> Result<()> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["run", "--quiet", "-p", "timeline", "--example", "convert", "--"]).arg(trace).arg(file);
-    let output = cargo.current_dir(root).output().map_err(|error| Error::new(format!("cannot run cargo: {error}")))?;
+pub(crate) fn convert(tree: &Tree, trace: &Path, file: &Path) -> Result<()> {
+    let fails = |message: &str| Error::new(format!("the timeline could not be drawn: {message}"));
+    let program = tree.build(Program::Converter).map_err(|error| match error {
+        NotBuilt::DoesNotCompile(errors) => fails(&errors),
+        NotBuilt::Error(error) => error,
+    })?;
+    let output = Command::new(&program.path).args([trace, file]).output();
+    let output = output.map_err(|error| Error::file("run", &program.path, &error))?;
     if !output.status.success() {
-        let message = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(Error::new(format!("the timeline could not be drawn: {message}")));
+        return Err(fails(&String::from_utf8_lossy(&output.stderr)));
     }
     fs::remove_file(trace).map_err(|error| Error::file("remove", trace, &error))
 }

@@ -19,6 +19,9 @@ pub(crate) struct Tree {
 /// The crate of the program that a student writes.
 pub(crate) const FIRST: &str = "labs/first";
 
+/// Without optimisation, an edit is compiled in so much less time that the checks may take longer.
+const UNOPTIMISED: &str = "profile.test.package.gmp-sched.opt-level=0";
+
 /// The programs by which checks are made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Program {
@@ -33,6 +36,8 @@ pub(crate) enum Program {
     OnThreads,
     /// What boots it on the machine.
     Boot,
+    /// What makes pages of traces.
+    Converter,
 }
 
 impl Program {
@@ -41,8 +46,9 @@ impl Program {
     fn ask(self, cargo: &mut Command) -> Option<&'static str> {
         match self {
             Self::Checks { is_optimised } => {
-                cargo.args(["test", "--no-run", "-p", "lab-checks", "--test", "checks"]);
-                cargo.args(["--config", "profile.test.package.gmp-sched.opt-level=0"]);
+                // The second package is that of the converter: so both have the same features of the libraries.
+                cargo.args(["test", "--no-run", "-p", "lab-checks", "-p", "timeline", "--test", "checks"]);
+                cargo.args(["--config", UNOPTIMISED]);
                 if is_optimised {
                     cargo.args(["--config", "profile.test.package.lab-checks.opt-level=2"]);
                 }
@@ -61,6 +67,13 @@ impl Program {
             Self::Boot => {
                 cargo.args(["build", "-p", "boot", "--bin", "boot"]);
                 None
+            }
+            // With the scheduler that the checks use, which is compiled already.
+            Self::Converter => {
+                cargo.args(["build", "-p", "lab-checks", "-p", "timeline"]);
+                cargo.args(["--profile", "test", "--example", "convert"]);
+                cargo.args(["--config", UNOPTIMISED]);
+                Some("checks")
             }
         }
     }
