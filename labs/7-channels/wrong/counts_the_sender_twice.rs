@@ -1,5 +1,5 @@
 //! The value of the sender takes the place of the one that was received, and is counted once more.
-//! fails: order, close, programs, races
+//! fails: order, close, limit, programs, races
 
 // ANCHOR: take_from_buffer
         // SAFETY: the lock is held and the ring is not empty; `to` is uninitialised.

@@ -1,5 +1,5 @@
 //! A receive makes room in the buffer, and a sender that waits for room is not told.
-//! fails: order, close, programs
+//! fails: order, close, limit, programs
 
 // ANCHOR: take_from_buffer
         // SAFETY: the lock is held and the ring is not empty; `to` is uninitialised.

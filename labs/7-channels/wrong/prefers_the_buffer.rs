@@ -1,5 +1,5 @@
 //! A send puts its value into the buffer, although a receiver waits, and wakes nobody.
-//! fails: order, close, programs, races
+//! fails: order, close, limit, programs, races
 
 // ANCHOR: offer
         if length < self.header.capacity {

@@ -1,5 +1,5 @@
 //! The value is copied to the receiver, but the receiver is not readied.
-//! fails: handoff, order, close, programs, races
+//! fails: handoff, order, close, limit, programs, races
 
 // ANCHOR: offer
         // SAFETY: the caller upholds this function's contract, and the called function has the same contract.

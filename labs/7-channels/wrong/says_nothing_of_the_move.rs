@@ -1,5 +1,5 @@
 //! The receiver has the value, but its waiter does not say so: it looks like a close.
-//! fails: handoff, order, close, programs, races
+//! fails: handoff, order, close, limit, programs, races
 
 // ANCHOR: move_to_receiver
         let (receiver, goroutine) = self.header.receivers.pop_with_goroutine()?;

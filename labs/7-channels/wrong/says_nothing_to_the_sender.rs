@@ -1,5 +1,5 @@
 //! The value was taken, but the sender thinks that the channel was closed, and has its value still.
-//! fails: handoff, close, programs, races
+//! fails: handoff, close, limit, programs, races
 
 // ANCHOR: take_from_sender
         let Some((sender, goroutine)) = self.header.senders.pop_with_goroutine() else { return Attempt::NotReady };

@@ -2,7 +2,7 @@
 //! random programs on several simulated CPUs.
 
 use std::collections::HashMap;
-use std::panic;
+use std::panic::{self, PanicHookInfo};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,6 +13,7 @@ use lab_puzzles::channels::{End, Model, Step};
 use lab_puzzles::trial::sequences;
 
 use crate::machine::{of_cpus, run, try_run};
+use crate::poller::Numbers;
 
 /// How long an operation with a limit waits.
 const LIMIT: Duration = Duration::from_micros(20);
@@ -97,15 +98,22 @@ fn compare(capacity: usize, steps: &[Step], taken: &Mutex<String>) {
     sim::sleep(QUIET);
 }
 
+/// Reports a panic like the usual hook, and with the steps before it. This comes before the unwinding, which may end the process.
+fn report(steps: &Mutex<String>, panic: &PanicHookInfo<'_>) {
+    let steps = steps.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = panic.location().expect("panics have a place");
+    let reason = panic.payload_as_str().unwrap_or_default();
+    eprintln!("\nthread 'steps' panicked at {place}:\n{steps}\n{reason}\nnote: run with `RUST_BACKTRACE=1`");
+}
+
 /// Compares channel and model for all sequences of at most `longest` steps of those in `kinds`.
 fn compare_all(capacities: &[usize], kinds: &'static [Step], longest: u32) {
     for &capacity in capacities {
         for length in 1..=longest {
             let taken = Arc::new(Mutex::new(String::new()));
-            let steps = taken.clone();
-            // A panic of the scheduler is reported below, with the steps before it.
+            let [reported, last] = [taken.clone(), taken.clone()];
             let usual = panic::take_hook();
-            panic::set_hook(Box::new(|_| {}));
+            panic::set_hook(Box::new(move |panic| report(&reported, panic)));
             let ran = try_run(Config { step_limit: 5_000_000, ..of_cpus(1, 0) }, move || {
                 for steps in sequences(kinds, length..=length) {
                     compare(capacity, &steps, &taken);
@@ -113,7 +121,7 @@ fn compare_all(capacities: &[usize], kinds: &'static [Step], longest: u32) {
             });
             panic::set_hook(usual);
             if let Err(failure) = ran {
-                panic!("{}\n{}", steps.lock().unwrap_or_else(PoisonError::into_inner), failure.message);
+                panic!("{}\n{}", last.lock().unwrap_or_else(PoisonError::into_inner), failure.message);
             }
         }
     }
@@ -170,8 +178,8 @@ fn dawdle(path: usize) {
 
 /// Three senders send `EACH` values each, three receivers receive, until the channel is closed. Each value is received
 /// once, or comes back to its sender, and each receiver gets the values of a sender in their order. In every second
-/// program the channel is closed early, while the others send and receive.
-fn exchange(capacity: usize, seed: usize) {
+/// program the channel is closed early, while the others send and receive. A failure names the program.
+fn exchange(program: &str, capacity: usize, seed: usize) {
     const EACH: usize = 25;
     let (sender, receiver) = channel::<Counted>(capacity);
     let alive = Arc::new(AtomicUsize::new(0));
@@ -214,24 +222,81 @@ fn exchange(capacity: usize, seed: usize) {
         for index in 0..3 {
             let numbers: Vec<usize> =
                 got.iter().filter(|(from, _)| *from == index).map(|(_, number)| *number).collect();
-            assert!(numbers.is_sorted(), "a receiver gets the values of one sender in the order {numbers:?}");
+            assert!(
+                numbers.is_sorted(),
+                "{program}: a receiver gets the values of one sender in the order {numbers:?}"
+            );
         }
         got.into_iter().for_each(|value| *seen.entry(value).or_default() += 1);
     }
     for (index, &count) in sent.iter().enumerate() {
         for number in 0..EACH {
             let (times, expected) = (seen.remove(&(index, number)).unwrap_or(0), usize::from(number < count));
-            assert!(times == expected, "value {number} of {count} sent ones was received {times} times");
+            assert!(
+                times == expected,
+                "{program}: a sender has sent its first {count} values, and value {number} was received {times} times"
+            );
         }
     }
     let alive = alive.load(Ordering::Relaxed);
-    assert!(alive == 0, "{alive} values are left, or {} were dropped twice", usize::MAX - alive + 1);
+    assert!(alive == 0, "{program}: {alive} values are left, or {} were dropped twice", alive.wrapping_neg());
 }
 
 #[test]
 fn each_value_is_received_once_in_random_programs() {
     for seed in 0..240 {
-        run(of_cpus([1, 2, 4][seed % 3], seed as u64), move || exchange(seed / 3 % 4, 31 * seed));
+        let (cpus, capacity) = ([1, 2, 4][seed % 3], seed / 3 % 4);
+        let program = format!("a channel of {capacity}, {cpus} CPUs, seed {seed}");
+        run(of_cpus(cpus, seed as u64), move || exchange(&program, capacity, 31 * seed));
+    }
+}
+
+/// Two senders and two receivers whose limits are over at about the time at which a partner comes, so either may be first. Each
+/// value is received once, or comes back to its sender.
+fn exchange_with_limits(program: &str, capacity: usize, seed: usize) {
+    const EACH: usize = 30;
+    let (sender, receiver) = channel::<usize>(capacity);
+    let nanos = |numbers: &mut Numbers, below| Duration::from_nanos(numbers.below(below));
+    let received: Arc<Mutex<Vec<usize>>> = Arc::default();
+    let receives = |index: usize| {
+        let (receiver, received, mut numbers) =
+            (receiver.clone(), received.clone(), Numbers((7 * seed + index) as u64));
+        sim::go(move || {
+            for _ in 0..EACH {
+                sim::work(nanos(&mut numbers, 2_000));
+                let value = receiver.recv_timeout(nanos(&mut numbers, 6_000));
+                received.lock().expect("no panic").extend(value);
+            }
+        })
+    };
+    let sends = |index: usize| {
+        let (sender, mut numbers) = (sender.clone(), Numbers((11 * seed + index) as u64));
+        sim::go(move || {
+            let mut send = |value: &usize| {
+                sim::work(nanos(&mut numbers, 2_000));
+                sender.send_timeout(*value, nanos(&mut numbers, 6_000)).is_ok()
+            };
+            (index * EACH..(index + 1) * EACH).filter(&mut send).collect::<Vec<_>>()
+        })
+    };
+    let (receives, sends) = ([0, 1].map(receives), [0, 1].map(sends));
+    let sent = sends.map(|g| g.join().expect("no panic")).concat();
+    receives.into_iter().for_each(|g| g.join().expect("no panic"));
+    let mut received = received.lock().expect("no panic").clone();
+    received.extend(core::iter::from_fn(|| receiver.try_recv().ok()));
+    for value in 0..2 * EACH {
+        let [was_sent, times] = [&sent, &received].map(|all| all.iter().filter(|other| **other == value).count());
+        let what = ["came back to its sender", "was sent"][was_sent];
+        assert!(times == was_sent, "{program}: value {value} {what}, and was received {times} times");
+    }
+}
+
+#[test]
+fn limit_and_partner_agree_who_was_first() {
+    for seed in 0..120 {
+        let (cpus, capacity) = ([1, 2, 4][seed % 3], seed / 3 % 2);
+        let program = format!("a channel of {capacity}, {cpus} CPUs, seed {seed}");
+        run(of_cpus(cpus, seed as u64), move || exchange_with_limits(&program, capacity, seed));
     }
 }
 

@@ -17,10 +17,10 @@ fn micros(count: u64) -> Duration {
 }
 
 /// Numbers that look random, and are the same in each run.
-struct Numbers(u64);
+pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(23).wrapping_add(0x5851_F42D_4C95_7F2D);
         (self.0 >> 32) % limit
     }
