@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use gmp_sched::cancel::ContextError;
+use gmp_sched::platform::Pinned;
 use gmp_sched::sim::{self, Limit, Report, Sim};
 use kernel_net::sim::{Conditions, Network};
 use kernel_net::{NetError, Shutdown};
@@ -215,5 +216,31 @@ fn server_sleeps_while_nothing_happens() {
             long < short + 100,
             "the CPUs took {long} steps with a pause of 500 ms, and {short} with one of 10 ms (seed {seed})"
         );
+    }
+}
+
+/// Each of these reads finds its byte, so the G that serves the link has nothing to do. The reader pauses, so that it could.
+#[test]
+fn reads_of_what_is_there_wake_nobody() {
+    const BYTES: u64 = 100;
+    for seed in 0..5 {
+        with_pair(2, seed, move |_, server, client| {
+            let listener = listen(server);
+            let near = connect(client);
+            let (far, _) = listener.accept().expect("the device works");
+            near.write_all(&[7; BYTES as usize]).expect("the peer reads");
+            sim::sleep(millis(10));
+            let parks = || Pinned::<Sim>::new().machine().scheduler().counts().parks;
+            let before = parks();
+            for _ in 0..BYTES {
+                assert!(far.read(&mut [0]) == Ok(1), "{BYTES} bytes were written");
+                sim::sleep(Duration::from_micros(50));
+            }
+            let others = (parks() - before).saturating_sub(BYTES);
+            assert!(
+                others < BYTES / 5,
+                "{BYTES} reads found their byte, and {others} times another G woke and parked again (seed {seed})"
+            );
+        });
     }
 }
