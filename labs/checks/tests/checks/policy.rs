@@ -111,6 +111,53 @@ fn no_g_starves() {
     }
 }
 
+/// The longest time for which a G that computes waits once it has begun, while Gs that answer have work for all CPUs, for a second
+/// at most.
+fn pause(cpus: usize, seed: u64) -> Duration {
+    let longest = Arc::new(AtomicU64::new(0));
+    let seen = longest.clone();
+    run(machine(cpus, seed), move || {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let busy = |_| {
+            let is_over = is_over.clone();
+            Builder::new().parameter(ANSWERS).go(move || {
+                while !is_over.load(Ordering::Relaxed) && sim::elapsed() < 1_000 * MILLISECOND {
+                    sim::work(MILLISECOND / 2);
+                    sim::yield_now();
+                }
+            })
+        };
+        let answers: Vec<_> = (0..2 * cpus).map(busy).collect();
+        let computes = sim::go(move || {
+            let mut last = sim::elapsed();
+            // More than one slice.
+            for _ in 0..25 * (MILLISECOND.as_nanos() / STEP.as_nanos()) {
+                sim::work(STEP);
+                let now = sim::elapsed();
+                seen.fetch_max((now - last).as_nanos() as u64, Ordering::Relaxed);
+                last = now;
+            }
+        });
+        computes.join().expect("no panic");
+        is_over.store(true, Ordering::Relaxed);
+        answers.into_iter().for_each(|g| g.join().expect("no panic"));
+    });
+    Duration::from_nanos(longest.load(Ordering::Relaxed))
+}
+
+#[test]
+fn no_g_starves_after_its_first_slice() {
+    for cpus in [1, 2, 4] {
+        for seed in 0..3 {
+            let (pause, limit) = (pause(cpus, seed), 300 * MILLISECOND);
+            assert!(
+                pause <= limit,
+                "{cpus} CPUs, seed {seed}: a G that computes had begun, and then waited for {pause:?}, not {limit:?}"
+            );
+        }
+    }
+}
+
 /// Spawns `count` Gs that compute for `each`, pause for a moment, and so on, `rounds` times. Waits for them.
 fn compute(count: usize, each: Duration, rounds: u32) {
     let body = move || {
