@@ -39,5 +39,7 @@ macro_rules! shared_test {
 
 #[path = "../threads/entered.rs"]
 mod entered;
+#[path = "../shared/several.rs"]
+mod several;
 #[path = "../shared/mod.rs"]
 mod shared;

@@ -11,6 +11,7 @@ use gmp_sched::chan::{
 use gmp_sched::platform::OutOfResources;
 
 use super::platform::{Receiver, Sender, channel, go, yield_now};
+use super::several::spawn_each;
 
 /// Yields ten times, so that all other Gs run until they wait. With one P, a single yield would be enough.
 fn yield_until_others_wait() {
@@ -58,12 +59,10 @@ fn dropping_the_last_sender_closes_the_channel() {
     let (sender, receiver) = channel::<u32>(0);
     let senders: Vec<_> = (0..10).map(|_| sender.clone()).collect();
     drop(sender);
-    let receiving: Vec<_> = (0..4)
-        .map(|_| {
-            let receiver = receiver.clone();
-            go(move || receiver.iter().sum::<u32>())
-        })
-        .collect();
+    let receiving = spawn_each(0..4, |_| {
+        let receiver = receiver.clone();
+        move || receiver.iter().sum::<u32>()
+    });
     for (n, sender) in (0..).zip(senders) {
         go(move || sender.send(n).unwrap()).detach();
     }
@@ -74,12 +73,10 @@ shared_test!(dropping_the_last_sender_closes_the_channel);
 
 fn send_without_receivers_returns_the_value() {
     let (sender, receiver) = channel(0);
-    let waiting: Vec<_> = (0..5)
-        .map(|n| {
-            let sender = sender.clone();
-            go(move || sender.send(n))
-        })
-        .collect();
+    let waiting = spawn_each(0..5, |n| {
+        let sender = sender.clone();
+        move || sender.send(n)
+    });
     yield_until_others_wait();
     drop(receiver);
     for (n, handle) in (0..).zip(waiting) {
@@ -205,20 +202,18 @@ fn every_value_of_many_senders_arrives_once_in_order() {
             go(move || (0..EACH).for_each(|n| sender.send((number, n)).unwrap())).detach();
         }
         drop(sender);
-        let receiving: Vec<_> = (0..5)
-            .map(|_| {
-                let receiver = receiver.clone();
-                go(move || {
-                    let received: Vec<(usize, usize)> = receiver.into_iter().collect();
-                    let mut next = [0; SENDERS];
-                    for &(number, n) in &received {
-                        assert!(n >= next[number], "values of one sender overtook each other");
-                        next[number] = n + 1;
-                    }
-                    received
-                })
-            })
-            .collect();
+        let receiving = spawn_each(0..5, |_| {
+            let receiver = receiver.clone();
+            move || {
+                let received: Vec<(usize, usize)> = receiver.into_iter().collect();
+                let mut next = [0; SENDERS];
+                for &(number, n) in &received {
+                    assert!(n >= next[number], "values of one sender overtook each other");
+                    next[number] = n + 1;
+                }
+                received
+            }
+        });
         let mut received: Vec<_> = receiving.into_iter().flat_map(|handle| handle.join().unwrap()).collect();
         received.sort_unstable();
         assert!(received.into_iter().eq((0..SENDERS).flat_map(|number| (0..EACH).map(move |n| (number, n)))));

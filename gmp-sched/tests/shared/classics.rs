@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use gmp_sched::select;
 
 use super::platform::{Chan, MANY, Receiver, Sender, channel, go, yield_now};
+use super::several::{join_all, spawn_each};
 use super::skynet::sum_of_leaves;
 
 /// A chain of Gs, each of which adds one to the number that it receives from the right, and sends the sum to the left.
@@ -74,28 +75,25 @@ fn dining_philosophers() {
     let forks: Vec<_> = (0..SEATS).map(|_| Chan::new(1)).collect();
     let taken: Arc<Vec<AtomicBool>> = Arc::new((0..SEATS).map(|_| AtomicBool::new(false)).collect());
     forks.iter().for_each(|fork| fork.send(()).unwrap());
-    let philosophers: Vec<_> = (0..SEATS)
-        .map(|seat| {
-            let (forks, taken) = (forks.clone(), taken.clone());
-            go(move || {
-                let (left, right) = (seat, (seat + 1) % SEATS);
-                let (first, second) = (left.min(right), left.max(right));
-                for meal in 0..200 {
-                    for fork in [first, second] {
-                        forks[fork].recv().unwrap();
-                        assert!(!taken[fork].swap(true, Ordering::Relaxed), "two eat with one fork");
-                    }
-                    if meal % 3 == 0 {
-                        yield_now();
-                    }
-                    for fork in [first, second] {
-                        taken[fork].store(false, Ordering::Relaxed);
-                        forks[fork].send(()).unwrap();
-                    }
+    join_all(spawn_each(0..SEATS, |seat| {
+        let (forks, taken) = (forks.clone(), taken.clone());
+        move || {
+            let (left, right) = (seat, (seat + 1) % SEATS);
+            let (first, second) = (left.min(right), left.max(right));
+            for meal in 0..200 {
+                for fork in [first, second] {
+                    forks[fork].recv().unwrap();
+                    assert!(!taken[fork].swap(true, Ordering::Relaxed), "two eat with one fork");
                 }
-            })
-        })
-        .collect();
-    philosophers.into_iter().for_each(|philosopher| philosopher.join().unwrap());
+                if meal % 3 == 0 {
+                    yield_now();
+                }
+                for fork in [first, second] {
+                    taken[fork].store(false, Ordering::Relaxed);
+                    forks[fork].send(()).unwrap();
+                }
+            }
+        }
+    }));
 }
 shared_test!(dining_philosophers);

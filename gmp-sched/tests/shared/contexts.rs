@@ -8,8 +8,8 @@ use core::time::Duration;
 
 use gmp_sched::cancel::ContextError;
 
-use super::join_all;
 use super::platform::{CancelHandle, Context, Receiver, channel, go, now, yield_now};
+use super::several::{go_each, join_all, spawn_each};
 
 /// A duration that is longer than any test takes.
 const FOREVER: Duration = Duration::from_secs(36_000);
@@ -164,9 +164,11 @@ fn all_contexts_of_a_tree_are_cancelled_at_once() {
             tree.push(child);
         }
     }
-    let waits = tree.iter().map(|(context, _)| context.clone()).map(|context| go(move || context.wait())).collect();
-    let cancels = tree.into_iter().rev().map(|(_, cancel)| go(move || cancel.cancel())).collect();
-    join_all::<()>(cancels);
+    let waits = spawn_each(&tree, |(context, _)| {
+        let context = context.clone();
+        move || context.wait()
+    });
+    join_all(go_each(tree.into_iter().rev(), move |(_, cancel)| cancel.cancel()));
     assert!(join_all(waits).into_iter().all(|error| error == ContextError::Canceled));
     // A child is cancelled while its parent is, and while the parent's channel is made.
     for _ in 0..50 {

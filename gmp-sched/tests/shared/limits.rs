@@ -15,6 +15,7 @@ use super::platform::{
     Condvar, Context, JoinHandle, Limit, Mutex, ReadMostlyRwLock, RwLock, Semaphore, Sender, Ticker, Timer, WaitGroup,
     channel, go, now, yield_now,
 };
+use super::several::join_all;
 
 /// A duration that is longer than any test takes.
 const FOREVER: Duration = Duration::from_secs(36_000);
@@ -107,7 +108,7 @@ fn all_wait(limit: impl Fn() -> (Context, Instant), body: impl FnOnce()) -> Vec<
         .collect();
     (0..50).for_each(|_| yield_now());
     body();
-    let errors = waiting.into_iter().map(|waiting| waiting.join().unwrap()).collect();
+    let errors = join_all(waiting);
     drop(held);
     // The waits have left nothing behind, so the locks are free again.
     assert!(busy.mutex.try_lock().is_some() && busy.free.try_lock().is_some());

@@ -8,8 +8,8 @@ use core::time::Duration;
 use gmp_sched::sync::lock_api::{MappedMutexGuard, MutexGuard, RwLockUpgradableReadGuard, RwLockWriteGuard};
 use gmp_sched::time::Instant;
 
-use super::join_all;
 use super::platform::{Condvar, JoinHandle, Mutex, ReadMostlyRwLock, RwLock, go, sleep, yield_now};
+use super::several::join_all;
 
 /// Spawns `count` Gs, each of which calls `body` with its number. With one P, the Gs begin in the order of their
 /// numbers, and each runs until it waits, yields or ends, or until its slice is over.

@@ -1,13 +1,12 @@
 //! Tests of the library that run on every platform: on threads (`tests/library`) and in the kernel
 //! (`qemu-tests/guest/src/library.rs`). Both include this file as a module.
 //!
-//! The including file provides two things. Its module `platform` contains the library's types for one platform and what
-//! else differs between platforms, such as [`MANY`](super::platform::MANY). Its macro `shared_test!` runs the named
-//! function with 1, 2 and 8 Ps, or with the numbers of Ps given by `procs = …`.
+//! The including file provides three things. Its module `platform` contains the library's types for one platform and
+//! what else differs between platforms, such as [`MANY`](super::platform::MANY). Its module `several` is the file of this
+//! name. Its macro `shared_test!` runs the named function with 1, 2 and 8 Ps, or with the numbers of Ps given by
+//! `procs = …`.
 
-use alloc::vec::Vec;
-
-use super::platform;
+use super::{platform, several};
 
 mod channels;
 mod classics;
@@ -24,8 +23,3 @@ mod slices;
 mod structure;
 mod sync;
 mod times;
-
-/// Joins all `handles` and returns the results, in the order of the handles.
-fn join_all<T: Send + 'static>(handles: Vec<platform::JoinHandle<T>>) -> Vec<T> {
-    handles.into_iter().map(|handle| handle.join().unwrap()).collect()
-}

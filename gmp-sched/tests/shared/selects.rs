@@ -12,6 +12,7 @@ use gmp_sched::select::{Select, recv, send};
 use gmp_sched::time::Instant;
 
 use super::platform::{Chan, Context, Receiver, ThisPlatform, channel, go, now, yield_now};
+use super::several::{join_all, spawn_each};
 
 fn ready_cases_are_chosen_with_equal_probability() {
     const ROUNDS: usize = 4000;
@@ -127,34 +128,30 @@ shared_test!(unsent_value_stays_in_its_case);
 
 fn close_ends_selects() {
     let (chan, other) = (Chan::new(0), Chan::<u8>::new(0));
-    let receiving: Vec<_> = (0..3)
-        .map(|_| {
-            let (chan, other) = (chan.clone(), other.clone());
-            go(move || {
-                select! {
-                    recv(other.receiver()) => unreachable!(),
-                    recv(chan.receiver()) -> value => value,
-                }
-            })
-        })
-        .collect();
+    let receiving = spawn_each(0..3, |_| {
+        let (chan, other) = (chan.clone(), other.clone());
+        move || {
+            select! {
+                recv(other.receiver()) => unreachable!(),
+                recv(chan.receiver()) -> value => value,
+            }
+        }
+    });
     let full = Chan::new(0);
-    let sending: Vec<_> = (0..3)
-        .map(|n| {
-            let (full, other) = (full.clone(), other.clone());
-            go(move || {
-                select! {
-                    send(full.sender(), n) -> sent => sent,
-                    recv(other.receiver()) => unreachable!(),
-                }
-            })
-        })
-        .collect();
+    let sending = spawn_each(0..3, |n| {
+        let (full, other) = (full.clone(), other.clone());
+        move || {
+            select! {
+                send(full.sender(), n) -> sent => sent,
+                recv(other.receiver()) => unreachable!(),
+            }
+        }
+    });
     (0..20).for_each(|_| yield_now());
     chan.send(8).unwrap();
     chan.close();
     full.close();
-    let received: Vec<_> = receiving.into_iter().map(|handle| handle.join().unwrap()).collect();
+    let received: Vec<_> = join_all(receiving);
     assert_eq!(received.iter().filter(|value| **value == Ok(8)).count(), 1);
     assert_eq!(received.iter().filter(|value| value.is_err()).count(), 2);
     for (n, handle) in (0..).zip(sending) {
@@ -240,45 +237,41 @@ fn selects_lose_and_duplicate_no_value() {
             None => Some(select.wait()),
             Some(micros) => select.wait_timeout(Duration::from_micros((micros * n as u64) % 60)),
         };
-        let sending: Vec<_> = (0..4usize)
-            .map(|number| {
-                let chans = chans.clone();
-                go(move || {
-                    let mut sum = 0;
-                    for n in 0..EACH {
-                        let value = number * EACH + n;
-                        let mut waiting: Vec<_> = chans.iter().map(|chan| send(chan.sender(), value)).collect();
-                        let mut cases: Vec<_> = waiting.iter_mut().map(|each| each.case()).collect();
-                        sum += wait(Select::new(&mut cases), n).map_or(0, |_| value);
-                    }
-                    sum
-                })
-            })
-            .collect();
+        let sending = spawn_each(0..4usize, |number| {
+            let chans = chans.clone();
+            move || {
+                let mut sum = 0;
+                for n in 0..EACH {
+                    let value = number * EACH + n;
+                    let mut waiting: Vec<_> = chans.iter().map(|chan| send(chan.sender(), value)).collect();
+                    let mut cases: Vec<_> = waiting.iter_mut().map(|each| each.case()).collect();
+                    sum += wait(Select::new(&mut cases), n).map_or(0, |_| value);
+                }
+                sum
+            }
+        });
         let stop = Chan::<()>::new(0);
-        let receiving: Vec<_> = (0..3)
-            .map(|number| {
-                let (chans, stop) = (chans.clone(), stop.clone());
-                go(move || {
-                    let mut sum = 0;
-                    for n in number.. {
-                        let mut waiting: Vec<_> = chans.iter().map(|chan| recv(chan.receiver())).collect();
-                        let mut stopping = recv(stop.receiver());
-                        let mut cases: Vec<_> = waiting.iter_mut().map(|each| each.case()).collect();
-                        cases.push(stopping.case());
-                        let chosen = wait(Select::new(&mut cases).ordered(), n);
-                        match chosen {
-                            Some(number) if number < chans.len() => {
-                                sum += waiting.swap_remove(number).into_result().unwrap().unwrap();
-                            }
-                            Some(_) => return sum,
-                            None => {}
+        let receiving = spawn_each(0..3, |number| {
+            let (chans, stop) = (chans.clone(), stop.clone());
+            move || {
+                let mut sum = 0;
+                for n in number.. {
+                    let mut waiting: Vec<_> = chans.iter().map(|chan| recv(chan.receiver())).collect();
+                    let mut stopping = recv(stop.receiver());
+                    let mut cases: Vec<_> = waiting.iter_mut().map(|each| each.case()).collect();
+                    cases.push(stopping.case());
+                    let chosen = wait(Select::new(&mut cases).ordered(), n);
+                    match chosen {
+                        Some(number) if number < chans.len() => {
+                            sum += waiting.swap_remove(number).into_result().unwrap().unwrap();
                         }
+                        Some(_) => return sum,
+                        None => {}
                     }
-                    sum
-                })
-            })
-            .collect();
+                }
+                sum
+            }
+        });
         let sent: usize = sending.into_iter().map(|handle| handle.join().unwrap()).sum();
         // The receivers' selects are ordered, so they receive the values left in the buffers before they see that
         // `stop` is closed.

@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
 
 use super::platform::{channel, go, pull, sleep, syscall, tick, yield_now};
+use super::several::spawn_each;
 
 /// The limit on the steps of a G that should be preempted much earlier. The G ends after this number of steps, so that
 /// a failing test does not hang.
@@ -20,19 +21,17 @@ const MOST_CALLS: usize = 2_000_000_000;
 fn short_system_calls_do_not_starve_other_gs() {
     let (round, callers) = (Arc::new(AtomicUsize::new(1)), 4);
     let seen: Arc<Vec<AtomicUsize>> = Arc::new((0..callers).map(|_| AtomicUsize::new(0)).collect());
-    let handles: Vec<_> = (0..callers)
-        .map(|caller| {
-            let (round, seen) = (round.clone(), seen.clone());
-            go(move || {
-                let calls = (0..MOST_CALLS).take_while(|_| {
-                    syscall(|| ());
-                    seen[caller].store(round.load(Ordering::Relaxed), Ordering::Relaxed);
-                    round.load(Ordering::Relaxed) != 0
-                });
-                calls.count()
-            })
-        })
-        .collect();
+    let handles = spawn_each(0..callers, |caller| {
+        let (round, seen) = (round.clone(), seen.clone());
+        move || {
+            let calls = (0..MOST_CALLS).take_while(|_| {
+                syscall(|| ());
+                seen[caller].store(round.load(Ordering::Relaxed), Ordering::Relaxed);
+                round.load(Ordering::Relaxed) != 0
+            });
+            calls.count()
+        }
+    });
     for number in 1..=3 {
         round.store(number, Ordering::Relaxed);
         // Waits until all other Gs have run in this round.

@@ -2,31 +2,28 @@
 
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 
 use gmp_sched::cancel::ContextError;
 use gmp_sched::sync::TryGoError;
 
-use super::join_all;
 use super::platform::{Context, ErrorGroup, Lazy, OnceCell, Semaphore, channel, go, now, sleep, yield_now};
+use super::several::{join_all, spawn_each};
 
 fn once_cell_is_initialised_once() {
     static LAZY: Lazy<String> = Lazy::new(|| "made".to_string());
     let cell = Arc::new(OnceCell::new());
-    let all: Vec<_> = (0..8u32)
-        .map(|n| {
-            let cell = cell.clone();
-            go(move || {
-                let value = *cell.get_or_init(|| {
-                    yield_now();
-                    n
-                });
-                (value, LAZY.len())
-            })
-        })
-        .collect();
+    let all = spawn_each(0..8u32, |n| {
+        let cell = cell.clone();
+        move || {
+            let value = *cell.get_or_init(|| {
+                yield_now();
+                n
+            });
+            (value, LAZY.len())
+        }
+    });
     let value = *cell.get_or_init(|| 99);
     assert!(join_all(all).into_iter().all(|seen| seen == (value, 4)));
     assert_eq!(cell.set(5), Err(5));

@@ -13,6 +13,7 @@ use gmp_sched::time::Instant;
 use super::platform::{
     Context, Limit, Receiver, Ticker, Timer, after, after_func, channel, go, now, sleep, sleep_until, yield_now,
 };
+use super::several::{join_all, spawn_each};
 
 fn milliseconds(number: u64) -> Duration {
     Duration::from_millis(number)
@@ -98,12 +99,10 @@ shared_test!(timer_beyond_the_end_of_time_is_set);
 fn set_timer_ends_the_wait_of_a_g_that_waits_for_a_stopped_timer() {
     let timer = Arc::new(Timer::new(FOREVER));
     timer.stop();
-    let waiting: Vec<_> = (0..3)
-        .map(|_| {
-            let timer = timer.clone();
-            go(move || timer.wait())
-        })
-        .collect();
+    let waiting = spawn_each(0..3, |_| {
+        let timer = timer.clone();
+        move || timer.wait()
+    });
     for _ in 0..3 {
         (0..10).for_each(|_| yield_now());
         timer.reset(FOREVER);
@@ -201,19 +200,17 @@ shared_test!(select_receives_no_stale_tick);
 /// Each tick goes to only one of the Gs that wait or select.
 fn ticks_are_shared_by_selects_and_waits() {
     let ticker = Arc::new(Ticker::new(milliseconds(1)));
-    let waiting: Vec<_> = (0..6)
-        .map(|number| {
-            let ticker = ticker.clone();
-            go(move || match number % 2 {
-                0 => ticker.wait(),
-                _ => select! {
-                    recv(ticker) -> tick => tick.unwrap(),
-                    recv(Receiver::<Duration>::never()) => unreachable!(),
-                },
-            })
-        })
-        .collect();
-    let mut ticks: Vec<_> = waiting.into_iter().map(|waiting| waiting.join().unwrap()).collect();
+    let waiting = spawn_each(0..6, |number| {
+        let ticker = ticker.clone();
+        move || match number % 2 {
+            0 => ticker.wait(),
+            _ => select! {
+                recv(ticker) -> tick => tick.unwrap(),
+                recv(Receiver::<Duration>::never()) => unreachable!(),
+            },
+        }
+    });
+    let mut ticks: Vec<_> = join_all(waiting);
     ticks.sort();
     ticks.dedup();
     assert_eq!(ticks.len(), 6, "a tick was received twice");

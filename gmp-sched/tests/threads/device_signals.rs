@@ -12,6 +12,7 @@ use gmp_sched::platform::Platform;
 
 use crate::entered::THREADS;
 use crate::panics::message;
+use crate::several::{join_all, spawn_each};
 
 fn signal<Plat: Platform>() -> &'static Signal<Plat> {
     Box::leak(Box::default())
@@ -33,24 +34,20 @@ fn raises_from_other_threads_are_never_lost() {
                     }
                 }
             });
-            let busy: Vec<_> = (0..processors)
-                .map(|_| {
-                    let finished = finished.clone();
-                    native::go(move || {
-                        while finished.load(Ordering::Relaxed) == 0 {
-                            native::yield_now();
-                        }
-                    })
-                })
-                .collect();
+            let busy = spawn_each(0..processors, |_| {
+                let finished = finished.clone();
+                move || {
+                    while finished.load(Ordering::Relaxed) == 0 {
+                        native::yield_now();
+                    }
+                }
+            });
             for round in 1..=ROUNDS {
                 ping.wait();
                 pong.store(round, Ordering::Release);
             }
             finished.store(1, Ordering::Relaxed);
-            for handle in busy {
-                handle.join().unwrap();
-            }
+            join_all(busy);
             device.join().unwrap();
         });
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::entered::THREADS;
+use crate::several::spawn_each;
 use gmp_sched::native;
 
 /// The maximum number of sleeps of a G. The test should tell the G to end after about a thousand sleeps. At the limit
@@ -18,19 +19,17 @@ const MOST: usize = 50_000;
 fn due_timers_do_not_starve_the_global_queue() {
     THREADS.run(1, || {
         let (begun, is_over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        let sleepers: Vec<_> = (0..16)
-            .map(|_| {
-                let (begun, is_over) = (begun.clone(), is_over.clone());
-                native::go(move || {
-                    begun.fetch_add(1, Ordering::Relaxed);
-                    let sleeps = (0..MOST).take_while(|_| {
-                        native::sleep(Duration::from_nanos(1));
-                        !is_over.load(Ordering::Relaxed)
-                    });
-                    sleeps.count()
-                })
-            })
-            .collect();
+        let sleepers = spawn_each(0..16, |_| {
+            let (begun, is_over) = (begun.clone(), is_over.clone());
+            move || {
+                begun.fetch_add(1, Ordering::Relaxed);
+                let sleeps = (0..MOST).take_while(|_| {
+                    native::sleep(Duration::from_nanos(1));
+                    !is_over.load(Ordering::Relaxed)
+                });
+                sleeps.count()
+            }
+        });
         while begun.load(Ordering::Relaxed) < sleepers.len() {
             native::yield_now();
         }

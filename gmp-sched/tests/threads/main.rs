@@ -2,6 +2,11 @@
 //! safe code.
 #![cfg(not(gmp_loom))]
 
+extern crate alloc;
+
+/// What the module `several` needs.
+use gmp_sched::native as platform;
+
 mod device_signals;
 mod due_timers;
 mod entered;
@@ -21,6 +26,8 @@ mod schedtrace_lines;
 #[cfg(feature = "extras")]
 mod schedulers;
 mod scheduling;
+#[path = "../shared/several.rs"]
+mod several;
 mod stacks;
 #[cfg(feature = "extras")]
 mod stop_the_world;

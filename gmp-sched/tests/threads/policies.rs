@@ -6,6 +6,7 @@ use gmp_sched::native::{self, Builder, channel};
 use gmp_sched::policy::{EarliestDeadline, Policy, PriorityAging};
 
 use crate::entered::THREADS;
+use crate::several::join_all;
 
 /// Gs that do everything at which a policy is asked, on several Ps.
 fn everything_ends(policy: &'static dyn Policy) {
@@ -27,7 +28,7 @@ fn everything_ends(policy: &'static dyn Policy) {
                 .collect();
             drop(sender);
             let sum: u64 = receiver.iter().sum();
-            senders.into_iter().for_each(|sender| sender.join().unwrap());
+            join_all(senders);
             sum
         });
         assert_eq!(sum, (0..100).sum());
@@ -54,7 +55,7 @@ fn policy_holds_for_one_run() {
                 let sender = sender.clone();
                 Builder::new().parameter(priority).go(move || sender.send(priority).unwrap())
             });
-            gs.into_iter().for_each(|g| g.join().unwrap());
+            join_all(gs);
             [receiver.recv().unwrap(), receiver.recv().unwrap()]
         })
     };

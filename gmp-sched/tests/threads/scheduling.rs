@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::entered::THREADS;
+use crate::several::{go_each, join_all, spawn_each};
 use gmp_sched::JoinError;
 use gmp_sched::goroutine::{Status, WaitReason};
 use gmp_sched::native::{self, JoinHandle, Native};
@@ -95,14 +96,10 @@ fn goroutine_ids_are_unique_and_main_is_one() {
     THREADS.run(4, || {
         let main = Pinned::<Native>::new().goroutine();
         assert_eq!((main.id().get(), main.creator()), (1, None));
-        let handles: Vec<_> = (0..4000)
-            .map(|_| {
-                native::go(|| {
-                    native::yield_now();
-                    native::go(|| ()).id()
-                })
-            })
-            .collect();
+        let handles = go_each(0..4000, move |_| {
+            native::yield_now();
+            native::go(|| ()).id()
+        });
         let mut ids = HashSet::new();
         for handle in handles {
             assert!(ids.insert(handle.id()));
@@ -209,32 +206,28 @@ fn unwinding_g_stays_alone_on_its_thread() {
     with_processors(|_| {
         let moved = Arc::new(AtomicUsize::new(0));
         let is_over = Arc::new(AtomicBool::new(false));
-        let innocent: Vec<_> = (0..64)
-            .map(|_| {
-                let is_over = is_over.clone();
-                native::go(move || {
-                    let mut panicking = 0;
-                    while !is_over.load(Ordering::Relaxed) {
-                        panicking += usize::from(thread::panicking());
-                        native::sleep(Duration::from_micros(200));
-                    }
-                    panicking
-                })
-            })
-            .collect();
-        let unwinding: Vec<_> = (0..16)
-            .map(|round| {
-                let moved = moved.clone();
-                native::go(move || {
-                    native::yield_now();
-                    let _waits = WaitsInDrop(thread::current().id(), moved);
-                    if round % 2 == 0 {
-                        native::goexit();
-                    }
-                    std::panic::resume_unwind(Box::new("without a message"));
-                })
-            })
-            .collect();
+        let innocent = spawn_each(0..64, |_| {
+            let is_over = is_over.clone();
+            move || {
+                let mut panicking = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    panicking += usize::from(thread::panicking());
+                    native::sleep(Duration::from_micros(200));
+                }
+                panicking
+            }
+        });
+        let unwinding = spawn_each(0..16, |round| {
+            let moved = moved.clone();
+            move || {
+                native::yield_now();
+                let _waits = WaitsInDrop(thread::current().id(), moved);
+                if round % 2 == 0 {
+                    native::goexit();
+                }
+                std::panic::resume_unwind(Box::new("without a message"));
+            }
+        });
         let ended: Vec<_> = unwinding.into_iter().map(|handle: JoinHandle<()>| handle.join()).collect();
         assert!(ended.iter().all(|result| result.is_err()));
         is_over.store(true, Ordering::Relaxed);
@@ -296,10 +289,7 @@ fn scheduler_that_has_ended_releases_its_stacks() {
     let before = mapped();
     for _ in 0..RUNS {
         THREADS.run(8, || {
-            let all: Vec<_> = (0..STACKS).map(|_| native::go(|| native::sleep(Duration::from_micros(100)))).collect();
-            for handle in all {
-                handle.join().unwrap();
-            }
+            join_all(go_each(0..STACKS, move |_| native::sleep(Duration::from_micros(100))));
         });
     }
     let after = mapped();

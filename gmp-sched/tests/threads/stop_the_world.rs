@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::entered::THREADS;
+use crate::several::{go_each, join_all, spawn_each};
 use gmp_sched::native;
 use gmp_sched::procs::ProcsError;
 use gmp_sched::stop_the_world::StopReason;
@@ -72,29 +73,24 @@ fn stress(processors: usize, goroutines: usize) {
         // This call makes sure that the world is stopped at least once, because the Gs that call `act` may all end
         // before one of the `disturbers` runs for the first time.
         shared.stop();
-        let disturbers: Vec<_> = (0..3u32)
-            .map(|n| {
-                let scene = shared.clone();
-                native::go(move || {
-                    let mut random = fastrand::Rng::with_seed(u64::from(n));
-                    while scene.finished.load(Ordering::SeqCst) < goroutines {
-                        match random.bool() {
-                            true => scene.stop(),
-                            false => drop(native::set_procs(random.usize(1..=processors)).unwrap()),
-                        }
-                        native::sleep(Duration::from_micros(random.u64(..500)));
+        let disturbers = spawn_each(0..3u32, |n| {
+            let scene = shared.clone();
+            move || {
+                let mut random = fastrand::Rng::with_seed(u64::from(n));
+                while scene.finished.load(Ordering::SeqCst) < goroutines {
+                    match random.bool() {
+                        true => scene.stop(),
+                        false => drop(native::set_procs(random.usize(1..=processors)).unwrap()),
                     }
-                })
-            })
-            .collect();
-        let actors: Vec<_> = (0..goroutines)
-            .map(|n| {
-                let scene = shared.clone();
-                native::go(move || act(&scene, n as u32))
-            })
-            .collect();
-        actors.into_iter().for_each(|actor| actor.join().unwrap());
-        disturbers.into_iter().for_each(|disturber| disturber.join().unwrap());
+                    native::sleep(Duration::from_micros(random.u64(..500)));
+                }
+            }
+        });
+        join_all(spawn_each(0..goroutines, |n| {
+            let scene = shared.clone();
+            move || act(&scene, n as u32)
+        }));
+        join_all(disturbers);
         // The joiner of a G may continue before the G is counted as finished.
         while scheduler.counts().finished < scheduler.counts().spawned {
             native::yield_now();
@@ -162,18 +158,15 @@ fn more_ps_run_more_gs_at_the_same_time() {
     THREADS.run(1, || {
         native::set_procs(6).unwrap();
         let arrived = Arc::new(AtomicUsize::new(0));
-        let handles: Vec<_> = (0..6)
-            .map(|_| {
-                let arrived = arrived.clone();
-                native::go(move || {
-                    arrived.fetch_add(1, Ordering::SeqCst);
-                    while arrived.load(Ordering::SeqCst) < 6 {
-                        thread::yield_now();
-                    }
-                })
-            })
-            .collect();
-        handles.into_iter().for_each(|handle| handle.join().unwrap());
+        join_all(spawn_each(0..6, |_| {
+            let arrived = arrived.clone();
+            move || {
+                arrived.fetch_add(1, Ordering::SeqCst);
+                while arrived.load(Ordering::SeqCst) < 6 {
+                    thread::yield_now();
+                }
+            }
+        }));
     });
 }
 
@@ -189,37 +182,29 @@ fn locked_g_is_alone_on_its_thread() {
     }
     for processors in [1, 2, 4] {
         THREADS.run(processors, || {
-            let handles: Vec<_> = (1..20)
-                .map(|n| {
-                    native::go(move || {
-                        let outer = native::lock_thread();
-                        VISITOR.set(n);
-                        for round in 0..30 {
-                            match round % 5 {
-                                0 => native::yield_now(),
-                                1 => native::go(native::yield_now).join().unwrap(),
-                                2 => native::blocking(thread::yield_now),
-                                3 => native::sleep(Duration::from_micros(30)),
-                                // Dropping the inner guard does not unlock the G.
-                                _ => drop(native::lock_thread()),
-                            }
-                            assert_eq!(VISITOR.get(), n);
-                        }
-                        VISITOR.set(0);
-                        drop(outer);
-                    })
-                })
-                .collect();
-            let others: Vec<_> = (0..50)
-                .map(|_| {
-                    native::go(|| {
-                        for _ in 0..50 {
-                            assert_eq!(visitor(), 0, "on the thread of a locked G");
-                            native::yield_now();
-                        }
-                    })
-                })
-                .collect();
+            let handles = go_each(1..20, move |n| {
+                let outer = native::lock_thread();
+                VISITOR.set(n);
+                for round in 0..30 {
+                    match round % 5 {
+                        0 => native::yield_now(),
+                        1 => native::go(native::yield_now).join().unwrap(),
+                        2 => native::blocking(thread::yield_now),
+                        3 => native::sleep(Duration::from_micros(30)),
+                        // Dropping the inner guard does not unlock the G.
+                        _ => drop(native::lock_thread()),
+                    }
+                    assert_eq!(VISITOR.get(), n);
+                }
+                VISITOR.set(0);
+                drop(outer);
+            });
+            let others = go_each(0..50, move |_| {
+                for _ in 0..50 {
+                    assert_eq!(visitor(), 0, "on the thread of a locked G");
+                    native::yield_now();
+                }
+            });
             handles.into_iter().chain(others).for_each(|handle| handle.join().unwrap());
         });
     }
@@ -232,7 +217,7 @@ fn coroutine_leaves_locked_gs_on_their_threads() {
         [(1, true, false), (1, false, true), (1, true, true), (3, true, false), (3, false, true), (3, true, true)]
     {
         THREADS.run(processors, move || {
-            let others: Vec<_> = (0..4).map(|_| native::go(|| (0..200).for_each(|_| native::yield_now()))).collect();
+            let others = go_each(0..4, move |_| (0..200).for_each(|_| native::yield_now()));
             let outer = is_outer_locked.then(|| native::lock_thread());
             let here = thread::current().id();
             let mut places = native::pull(move |yielder| {
@@ -250,7 +235,7 @@ fn coroutine_leaves_locked_gs_on_their_threads() {
             }
             places.stop();
             drop(outer);
-            others.into_iter().for_each(|other| other.join().unwrap());
+            join_all(others);
         });
     }
 }
@@ -334,19 +319,17 @@ fn concurrent_stops_are_served_in_order() {
         let arrivals = Arc::new(std::sync::Mutex::new(Vec::new()));
         let log = Arc::new(std::sync::Mutex::new(Vec::new()));
         let world = native::stop_the_world();
-        let handles: Vec<_> = (0..4)
-            .map(|n| {
-                let (arrivals, log) = (arrivals.clone(), log.clone());
-                native::go(move || {
-                    arrivals.lock().unwrap().push(n);
-                    let world = native::stop_the_world();
-                    log.lock().unwrap().push(n);
-                    drop(world);
-                })
-            })
-            .collect();
+        let handles = spawn_each(0..4, |n| {
+            let (arrivals, log) = (arrivals.clone(), log.clone());
+            move || {
+                arrivals.lock().unwrap().push(n);
+                let world = native::stop_the_world();
+                log.lock().unwrap().push(n);
+                drop(world);
+            }
+        });
         drop(world);
-        handles.into_iter().for_each(|handle| handle.join().unwrap());
+        join_all(handles);
         assert_eq!(log.lock().unwrap().len(), 4);
         assert_eq!(*log.lock().unwrap(), *arrivals.lock().unwrap());
     });
@@ -366,16 +349,14 @@ fn second_stop_by_the_stopper_panics() {
 fn locked_g_woken_by_a_foreign_thread_stays_on_its_thread() {
     THREADS.run(4, || {
         let spinning = Arc::new(AtomicBool::new(true));
-        let others: Vec<_> = (0..8)
-            .map(|_| {
-                let spinning = spinning.clone();
-                native::go(move || {
-                    while spinning.load(Ordering::Relaxed) {
-                        native::yield_now();
-                    }
-                })
-            })
-            .collect();
+        let others = spawn_each(0..8, |_| {
+            let spinning = spinning.clone();
+            move || {
+                while spinning.load(Ordering::Relaxed) {
+                    native::yield_now();
+                }
+            }
+        });
         let locked = native::go(|| {
             let _locked = native::lock_thread();
             let home = thread::current().id();
@@ -395,6 +376,6 @@ fn locked_g_woken_by_a_foreign_thread_stays_on_its_thread() {
         });
         locked.join().unwrap();
         spinning.store(false, Ordering::Relaxed);
-        others.into_iter().for_each(|other| other.join().unwrap());
+        join_all(others);
     });
 }

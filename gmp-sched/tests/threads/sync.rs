@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::entered::THREADS;
 use crate::panics::panic_of;
+use crate::several::{join_all, spawn_each};
 use gmp_sched::JoinError;
 use gmp_sched::native::{
     self, Barrier, Condvar, Mutex, Once, OnceCell, Pool, Receiver, RwLock, Semaphore, Sender, SingleFlight, WaitGroup,
@@ -119,19 +120,17 @@ fn panic_unlocks_locks_and_resets_once() {
 fn waiter_of_a_once_takes_over_after_a_panic() {
     THREADS.run(2, || {
         let shared = Arc::new((Once::new(), AtomicU32::new(0)));
-        let all: Vec<_> = (0..6)
-            .map(|_| {
-                let shared = shared.clone();
-                native::go(move || {
-                    shared.0.call_once(|| {
-                        native::yield_now();
-                        if shared.1.fetch_add(1, Ordering::Relaxed) < 3 {
-                            std::panic::resume_unwind(Box::new("on purpose"));
-                        }
-                    });
-                })
-            })
-            .collect();
+        let all = spawn_each(0..6, |_| {
+            let shared = shared.clone();
+            move || {
+                shared.0.call_once(|| {
+                    native::yield_now();
+                    if shared.1.fetch_add(1, Ordering::Relaxed) < 3 {
+                        std::panic::resume_unwind(Box::new("on purpose"));
+                    }
+                });
+            }
+        });
         let failed = all.into_iter().map(|handle| handle.join()).filter(Result::is_err).count();
         assert_eq!((failed, shared.1.load(Ordering::Relaxed)), (3, 4));
     });
@@ -174,21 +173,18 @@ fn pool_respects_its_capacity() {
 fn pools_are_shared_between_ps() {
     THREADS.run(4, || {
         let pool: Arc<Pool<Vec<u32>>> = Arc::new(Pool::new(8, Vec::new));
-        let all: Vec<_> = (0..8)
-            .map(|n| {
-                let pool = pool.clone();
-                native::go(move || {
-                    for _ in 0..200 {
-                        let mut value = pool.get();
-                        value.clear();
-                        value.push(n);
-                        native::yield_now();
-                        assert_eq!(*value, [n], "two Gs have the same value");
-                    }
-                })
-            })
-            .collect();
-        all.into_iter().for_each(|handle| handle.join().unwrap());
+        join_all(spawn_each(0..8, |n| {
+            let pool = pool.clone();
+            move || {
+                for _ in 0..200 {
+                    let mut value = pool.get();
+                    value.clear();
+                    value.push(n);
+                    native::yield_now();
+                    assert_eq!(*value, [n], "two Gs have the same value");
+                }
+            }
+        }));
     });
 }
 
@@ -197,19 +193,17 @@ fn single_flight_shares_calls_and_forgets_them() {
     THREADS.run(1, || {
         let flights = Arc::new(SingleFlight::new());
         let calls = Arc::new(AtomicU32::new(0));
-        let all: Vec<_> = (0..4)
-            .map(|_| {
-                let (flights, calls) = (flights.clone(), calls.clone());
-                native::go(move || {
-                    flights.call("key", || {
-                        native::yield_now();
-                        native::yield_now();
-                        calls.fetch_add(1, Ordering::Relaxed) + 1
-                    })
+        let all = spawn_each(0..4, |_| {
+            let (flights, calls) = (flights.clone(), calls.clone());
+            move || {
+                flights.call("key", || {
+                    native::yield_now();
+                    native::yield_now();
+                    calls.fetch_add(1, Ordering::Relaxed) + 1
                 })
-            })
-            .collect();
-        let all: Vec<_> = all.into_iter().map(|handle| handle.join().unwrap()).collect();
+            }
+        });
+        let all: Vec<_> = join_all(all);
         assert_eq!(all, [Fetched { value: 1, is_shared: true }; 4]);
         assert_eq!(flights.call("key", || 7), Fetched { value: 7, is_shared: false });
     });
@@ -258,17 +252,15 @@ fn callers_of_a_call_that_does_not_return_do_not_wait_for_ever() {
     for (fetch, is_expected) in ends {
         THREADS.run(2, move || {
             let flights = Arc::new(SingleFlight::new());
-            let calls: Vec<_> = (0..5)
-                .map(|_| {
-                    let flights = flights.clone();
-                    native::go(move || {
-                        flights.call("key", || {
-                            native::yield_now();
-                            fetch()
-                        })
+            let calls = spawn_each(0..5, |_| {
+                let flights = flights.clone();
+                move || {
+                    flights.call("key", || {
+                        native::yield_now();
+                        fetch()
                     })
-                })
-                .collect();
+                }
+            });
             assert!(calls.into_iter().all(|call| is_expected(&call.join().unwrap_err())));
             assert_eq!(flights.call("key", || 7).value, 7);
         });

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::entered::THREADS;
 use crate::panics::panic_of;
+use crate::several::{go_each, join_all, spawn_each};
 use gmp_sched::cancel::ContextError;
 use gmp_sched::native::{Context, Timer, go, now, sleep, synctest, yield_now};
 use gmp_sched::select;
@@ -29,14 +30,10 @@ fn clock_advances_only_when_all_gs_wait() {
         std::thread::sleep(Duration::from_millis(2));
         yield_now();
         assert_eq!(now(), start);
-        let others: Vec<_> = (1..=3u32)
-            .map(|hours| {
-                go(move || {
-                    sleep(HOUR * hours);
-                    now() - start
-                })
-            })
-            .collect();
+        let others = go_each(1..=3u32, move |hours| {
+            sleep(HOUR * hours);
+            now() - start
+        });
         for (hours, other) in (1..=3).zip(others) {
             assert_eq!(other.join().unwrap(), HOUR * hours);
             assert_eq!(now() - start, HOUR * hours);
@@ -49,16 +46,13 @@ fn clock_advances_only_when_all_gs_wait() {
 fn sleepers_due_at_the_same_instant_wake_in_random_order() {
     let first = || {
         let order = Arc::new(Mutex::new(Vec::new()));
-        let sleepers: Vec<_> = (0..4)
-            .map(|number| {
-                let order = order.clone();
-                go(move || {
-                    sleep(HOUR);
-                    order.lock().unwrap().push(number);
-                })
-            })
-            .collect();
-        sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
+        join_all(spawn_each(0..4, |number| {
+            let order = order.clone();
+            move || {
+                sleep(HOUR);
+                order.lock().unwrap().push(number);
+            }
+        }));
         let order = order.lock().unwrap();
         assert_eq!(order.len(), 4);
         order[0]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::entered::THREADS;
 use crate::panics::panic_of as message;
+use crate::several::join_all;
 use gmp_sched::chan::{RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError};
 use gmp_sched::native::{
     self, Barrier, Condvar, Context, JoinHandle, Limit, Mutex, Semaphore, Ticker, Timer, WaitGroup, after_func,
@@ -344,7 +345,7 @@ fn assert_end_from_outside_panics<T: Send + Sync + 'static>(
         let waiters = waits().map(go);
         yield_now();
         (0..ends).for_each(|_| end(&shared));
-        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+        join_all(waiters);
     });
 }
 

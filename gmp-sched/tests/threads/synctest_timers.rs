@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::entered::THREADS;
 use crate::panics::panic_of;
+use crate::several::{join_all, spawn_each};
 use gmp_sched::native::{Context, Limit, Ticker, Timer, after, after_func, go, now, sleep, synctest, yield_now};
 use gmp_sched::select;
 
@@ -156,12 +157,10 @@ fn timer_is_read_before_and_after_it_is_due() {
 fn ticker_is_stopped_and_set_again_while_gs_wait() {
     in_bubbles(|| {
         let (start, ticker) = (now(), Arc::new(Ticker::new(HOUR)));
-        let waiting: Vec<_> = (0..4)
-            .map(|_| {
-                let ticker = ticker.clone();
-                go(move || ticker.wait())
-            })
-            .collect();
+        let waiting = spawn_each(0..4, |_| {
+            let ticker = ticker.clone();
+            move || ticker.wait()
+        });
         sleep(HOUR * 5 / 2);
         assert_eq!(waiting.iter().filter(|waiting| waiting.is_finished()).count(), 2);
         ticker.stop();
@@ -169,7 +168,7 @@ fn ticker_is_stopped_and_set_again_while_gs_wait() {
         assert_eq!(waiting.iter().filter(|waiting| waiting.is_finished()).count(), 2);
         let again = now();
         ticker.reset(HOUR * 3);
-        let mut ticks: Vec<_> = waiting.into_iter().map(|waiting| waiting.join().unwrap()).collect();
+        let mut ticks: Vec<_> = join_all(waiting);
         ticks.sort();
         assert_eq!(ticks, [start + HOUR, start + HOUR * 2, again + HOUR * 3, again + HOUR * 6]);
         // Nobody was waiting any more when the next tick was due.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::entered::THREADS;
 use crate::panics::panic_of;
+use crate::several::join_all;
 use crate::waits::until_waiting;
 use gmp_sched::goroutine::WaitReason;
 use gmp_sched::native::{
@@ -117,13 +118,13 @@ fn foreign_thread_notifies_and_counts_down() {
             assert!(shared.1.notify_one());
             assert_eq!(shared.1.notify_all(), 2);
         });
-        waits.into_iter().for_each(|waits| waits.join().unwrap());
+        join_all(waits);
 
         let group: &'static WaitGroup = Box::leak(Box::default());
         group.add(1);
         let waits = [(); 2].map(|()| go(|| group.wait()));
         wake(2, WaitReason::WaitGroupWait, || group.done());
-        waits.into_iter().for_each(|waits| waits.join().unwrap());
+        join_all(waits);
 
         let semaphore: &'static Semaphore = Box::leak(Box::new(Semaphore::new(2)));
         let permit = semaphore.acquire(2);

@@ -13,6 +13,7 @@ use kernel::prelude::*;
 
 use crate::disks::{SECTOR, WAYS};
 use crate::leaks::{self, Snapshot};
+use crate::several::spawn_each;
 
 /// The size of one of the driver's buffers, in bytes.
 const BUFFER: usize = 64 * 1024;
@@ -150,7 +151,7 @@ fn slow_disk_that_answers_is_not_reset() {
     for way in WAYS {
         let start = clock::now();
         let read = move || way(disk).read_at(0, &mut [0; 512]);
-        let readers: Vec<_> = (0..requests).map(|_| go(read)).collect();
+        let readers = spawn_each(0..requests, |_| read);
         readers.into_iter().for_each(|reader| assert_eq!(reader.join().unwrap(), Ok(512)));
         let took = clock::now() - start;
         assert!(took > LIMIT.as_nanos() as u64 * 2, "{requests} requests took only {took} ns");

@@ -11,6 +11,7 @@ use kernel::platform::lock_thread;
 use kernel::prelude::*;
 
 use crate::disks::{SECTOR, WAYS};
+use crate::several::{go_each, join_all, spawn_each};
 
 /// A G that is locked to its M reads from the disk, while no other G runs. Each request is answered in the queue of the
 /// G's CPU. The interrupts of a queue come on one CPU, whose number is that of the queue.
@@ -42,9 +43,7 @@ fn one_cpu_can_use_all_buffers() {
     assert!(queues > 1 && requests / queues < some && some < requests, "{queues} queues, {requests} requests");
     assert_eq!(free, requests);
     for count in [some, 2 * requests] {
-        let reads: Vec<_> = (0..count)
-            .map(|read| go(move || disk.asynchronous().read_at(read as u64 * SECTOR, &mut [0; 512])))
-            .collect();
+        let reads = go_each(0..count, move |read| disk.asynchronous().read_at(read as u64 * SECTOR, &mut [0; 512]));
         while disk.requests().1 != requests.saturating_sub(count) {
             assert!(reads.iter().all(|read| !read.is_finished()), "not all requests had buffers at the same time");
             yield_now();
@@ -67,23 +66,20 @@ fn requests_of_all_lengths_end_while_all_buffers_are_in_use() {
     assert_eq!(disk.read_at(0, &mut content), Ok(content.len()));
     let content: Arc<[u8]> = content.into();
     let most_in_use = Arc::new(AtomicUsize::new(0));
-    let readers: Vec<_> = (0..2 * requests)
-        .map(|reader| {
-            let (content, most_in_use) = (content.clone(), most_in_use.clone());
-            go(move || {
-                // Every eighth G needs several buffers.
-                let sectors = if reader % 8 == 0 { 300 } else { 1 };
-                let mut buffer = vec![0; sectors * SECTOR as usize];
-                for read in 0..READS {
-                    let from = (reader * 769 + read * 131) % 90_000;
-                    assert_eq!(WAYS[reader % 2](disk).read_at(from as u64, &mut buffer), Ok(buffer.len()));
-                    assert!(buffer == content[from..from + buffer.len()], "read {read} of G {reader}");
-                    most_in_use.fetch_max(requests - disk.requests().1, Ordering::Relaxed);
-                }
-            })
-        })
-        .collect();
-    readers.into_iter().for_each(|reader| reader.join().unwrap());
+    join_all(spawn_each(0..2 * requests, |reader| {
+        let (content, most_in_use) = (content.clone(), most_in_use.clone());
+        move || {
+            // Every eighth G needs several buffers.
+            let sectors = if reader % 8 == 0 { 300 } else { 1 };
+            let mut buffer = vec![0; sectors * SECTOR as usize];
+            for read in 0..READS {
+                let from = (reader * 769 + read * 131) % 90_000;
+                assert_eq!(WAYS[reader % 2](disk).read_at(from as u64, &mut buffer), Ok(buffer.len()));
+                assert!(buffer == content[from..from + buffer.len()], "read {read} of G {reader}");
+                most_in_use.fetch_max(requests - disk.requests().1, Ordering::Relaxed);
+            }
+        }
+    }));
     assert_eq!(disk.requests(), (requests, requests), "a buffer is lost");
     let most = most_in_use.load(Ordering::Relaxed);
     assert!(most > requests * 3 / 4, "at most {most} of {requests} buffers were in use");

@@ -14,6 +14,7 @@ use kernel::platform::{Limit, scheduler};
 use kernel::prelude::*;
 
 use crate::leaks::Snapshot;
+use crate::several::{go_each, join_all, spawn_each};
 
 /// The two ways to access a disk.
 pub(crate) const WAYS: [fn(&Disk) -> DiskAccess<'_>; 2] = [Disk::blocking, Disk::asynchronous];
@@ -32,8 +33,7 @@ guest_test!(no_disk_is_no_error);
 /// one delay. The clock of this test counts instructions.
 fn delays_overlap() {
     let start = clock::now();
-    let blocked: Vec<_> = (0..32).map(|_| go(|| disk::delay(Duration::from_millis(5)).unwrap())).collect();
-    blocked.into_iter().for_each(|handle| handle.join().unwrap());
+    join_all(go_each(0..32, move |_| disk::delay(Duration::from_millis(5)).unwrap()));
     let took = clock::now() - start;
     assert!((5_000_000..20_000_000).contains(&took), "{took} ns");
 }
@@ -65,30 +65,27 @@ fn concurrent_reads_return_what_was_written() {
         disks().iter().all(|disk| disk.requests() == (256, 256)),
         "the driver has 256 buffers for each disk, and all are free"
     );
-    let readers: Vec<_> = (0..READERS)
-        .map(|reader| {
-            let index = reader % disks().len();
-            let (disk, end) = (&disks()[index], ends[index]);
-            go(move || {
-                let mut random = reader as u64 + 1;
-                let mut next = |below: u64| {
-                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                    (random >> 33) % below
-                };
-                for _ in 0..READS {
-                    let offset = next(end);
-                    let wanted = usize::try_from(next(3 * BUFFER as u64).min(end - offset)).unwrap();
-                    let mut buffer = vec![0; wanted];
-                    let access = WAYS[reader / 2 % 2](disk);
-                    assert_eq!(access.read_at(offset, &mut buffer), Ok(wanted));
-                    let wrong = (offset..).zip(&buffer).find(|&(offset, &byte)| byte != pattern(index, offset));
-                    assert_eq!(wrong, None, "disk {index}, {wanted} bytes from {offset} on");
-                    READ.fetch_add(1, Ordering::Relaxed);
-                }
-            })
-        })
-        .collect();
-    readers.into_iter().for_each(|reader| reader.join().unwrap());
+    join_all(spawn_each(0..READERS, |reader| {
+        let index = reader % disks().len();
+        let (disk, end) = (&disks()[index], ends[index]);
+        move || {
+            let mut random = reader as u64 + 1;
+            let mut next = |below: u64| {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (random >> 33) % below
+            };
+            for _ in 0..READS {
+                let offset = next(end);
+                let wanted = usize::try_from(next(3 * BUFFER as u64).min(end - offset)).unwrap();
+                let mut buffer = vec![0; wanted];
+                let access = WAYS[reader / 2 % 2](disk);
+                assert_eq!(access.read_at(offset, &mut buffer), Ok(wanted));
+                let wrong = (offset..).zip(&buffer).find(|&(offset, &byte)| byte != pattern(index, offset));
+                assert_eq!(wrong, None, "disk {index}, {wanted} bytes from {offset} on");
+                READ.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }));
     assert_eq!(READ.load(Ordering::Relaxed), READERS * READS);
 }
 guest_test!(concurrent_reads_return_what_was_written, hidden);
@@ -171,7 +168,7 @@ fn every_read_hands_off_its_p() {
         let mut buffer = [0; 8];
         disks()[0].read_at(1_000, &mut buffer)
     };
-    let readers: Vec<_> = (0..READERS).map(|_| go(read)).collect();
+    let readers = spawn_each(0..READERS, |_| read);
     assert!(readers.into_iter().all(|reader| reader.join().unwrap() == Ok(8)));
     assert_eq!(scheduler.counts().handoffs - before, READERS as u64);
     assert!(scheduler.machines().count() > procs());
@@ -183,14 +180,10 @@ fn asynchronous_reads_park_only_their_gs() {
     const READERS: usize = 300;
     let scheduler = scheduler().expect("the scheduler runs");
     let before = (scheduler.counts().handoffs, scheduler.machines().count());
-    let readers: Vec<_> = (0..READERS)
-        .map(|reader| {
-            go(move || {
-                let mut buffer = [0; 8];
-                disks()[0].asynchronous().read_at(reader as u64, &mut buffer)
-            })
-        })
-        .collect();
+    let readers = go_each(0..READERS, move |reader| {
+        let mut buffer = [0; 8];
+        disks()[0].asynchronous().read_at(reader as u64, &mut buffer)
+    });
     assert!(readers.into_iter().all(|reader| reader.join().unwrap() == Ok(8)));
     // Ms of earlier calls may have ended meanwhile.
     let (handoffs, machines) = before;
@@ -207,28 +200,24 @@ fn thousand_gs_read_and_write_parts_of_the_same_sectors() {
     const OWN: usize = 701;
     let disk = &disks()[0];
     assert!(disk.len_bytes() > (WRITERS * OWN) as u64);
-    let writers: Vec<_> = (0..WRITERS)
-        .map(|writer| {
-            go(move || {
-                let own = (writer * OWN) as u64;
-                let mut model = [0; OWN];
-                let access = |round: usize| WAYS[(writer + round) % 2](disk);
-                assert_eq!(access(0).read_at(own, &mut model), Ok(OWN));
-                for round in 0..4 {
-                    let (start, count) = ((writer * 37 + round * 211) % OWN, (writer * 113 + round * 59) % OWN);
-                    let range = start..OWN.min(start + count);
-                    model[range.clone()].fill((writer * 7 + round) as u8);
-                    let offset = own + range.start as u64;
-                    assert_eq!(access(round).write_at(offset, &model[range]), Ok(()));
-                    let mut found = [0; OWN];
-                    assert_eq!(access(round + 1).read_at(own, &mut found), Ok(OWN));
-                    assert!(found == model, "G {writer} in round {round}");
-                }
-                model
-            })
-        })
-        .collect();
-    let models: Vec<_> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+    let writers = go_each(0..WRITERS, move |writer| {
+        let own = (writer * OWN) as u64;
+        let mut model = [0; OWN];
+        let access = |round: usize| WAYS[(writer + round) % 2](disk);
+        assert_eq!(access(0).read_at(own, &mut model), Ok(OWN));
+        for round in 0..4 {
+            let (start, count) = ((writer * 37 + round * 211) % OWN, (writer * 113 + round * 59) % OWN);
+            let range = start..OWN.min(start + count);
+            model[range.clone()].fill((writer * 7 + round) as u8);
+            let offset = own + range.start as u64;
+            assert_eq!(access(round).write_at(offset, &model[range]), Ok(()));
+            let mut found = [0; OWN];
+            assert_eq!(access(round + 1).read_at(own, &mut found), Ok(OWN));
+            assert!(found == model, "G {writer} in round {round}");
+        }
+        model
+    });
+    let models: Vec<_> = join_all(writers);
     let mut all = vec![0; WRITERS * OWN];
     assert_eq!(disk.asynchronous().read_at(0, &mut all), Ok(all.len()));
     assert!(all.chunks(OWN).eq(models.iter().map(|model| &model[..])));
@@ -248,38 +237,33 @@ fn large_transfers_return_what_was_written() {
     let constant: &'static [u8] = constant.leak();
     for (gs, longest) in [(1, 3 << 20), (8, 3 << 19), (1_000, 5 * BUFFER / 2)] {
         let own = usize::try_from(half).unwrap() / gs;
-        let all: Vec<_> = (0..gs)
-            .map(|g| {
-                go(move || {
-                    let mut random = g as u64 + 1;
-                    let mut next = |below: usize| {
-                        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                        usize::try_from(random >> 33).unwrap() % below
-                    };
-                    let start = half + (g * own) as u64;
-                    let mut model = vec![g as u8; own];
-                    WAYS[g % 2](disk).write_at(start, &model).unwrap();
-                    for round in 0..3 {
-                        let access = WAYS[(g + round) % 2](disk);
-                        let length = next(longest);
-                        let offset = next(constant.len() - length);
-                        let mut found = vec![0; length];
-                        assert_eq!(access.read_at(offset as u64, &mut found), Ok(length));
-                        assert!(found == constant[offset..offset + length], "{length} bytes from {offset} on");
-                        let length = next(own);
-                        let offset = next(own - length);
-                        found.resize(length, 0);
-                        found.iter_mut().zip(1..).for_each(|(byte, index)| *byte = (index >> 3) as u8 ^ round as u8);
-                        model[offset..offset + length].copy_from_slice(&found);
-                        assert_eq!(access.write_at(start + offset as u64, &found), Ok(()));
-                        found.resize(own, 0);
-                        assert_eq!(access.read_at(start, &mut found), Ok(own));
-                        assert!(found == model, "G {g} in round {round}: {length} bytes at {offset}");
-                    }
-                })
-            })
-            .collect();
-        all.into_iter().for_each(|handle| handle.join().unwrap());
+        join_all(go_each(0..gs, move |g| {
+            let mut random = g as u64 + 1;
+            let mut next = |below: usize| {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                usize::try_from(random >> 33).unwrap() % below
+            };
+            let start = half + (g * own) as u64;
+            let mut model = vec![g as u8; own];
+            WAYS[g % 2](disk).write_at(start, &model).unwrap();
+            for round in 0..3 {
+                let access = WAYS[(g + round) % 2](disk);
+                let length = next(longest);
+                let offset = next(constant.len() - length);
+                let mut found = vec![0; length];
+                assert_eq!(access.read_at(offset as u64, &mut found), Ok(length));
+                assert!(found == constant[offset..offset + length], "{length} bytes from {offset} on");
+                let length = next(own);
+                let offset = next(own - length);
+                found.resize(length, 0);
+                found.iter_mut().zip(1..).for_each(|(byte, index)| *byte = (index >> 3) as u8 ^ round as u8);
+                model[offset..offset + length].copy_from_slice(&found);
+                assert_eq!(access.write_at(start + offset as u64, &found), Ok(()));
+                found.resize(own, 0);
+                assert_eq!(access.read_at(start, &mut found), Ok(own));
+                assert!(found == model, "G {g} in round {round}: {length} bytes at {offset}");
+            }
+        }));
         let (requests, free) = disk.requests();
         assert_eq!(free, requests, "a buffer is lost");
     }
@@ -318,30 +302,26 @@ fn limits_end_calls_to_a_slow_disk() {
     let alive = num_goroutine();
     let round = || {
         let before = Snapshot::take(alive);
-        let calls: Vec<_> = (0..CALLS)
-            .map(|call| {
-                go(move || {
-                    let access = WAYS[call % 2](disk);
-                    let (context, cancel) = Context::background().with_cancel();
-                    let mut buffer = [0; 512];
-                    if call / 2 % 2 == 0 {
-                        let limit = Duration::from_millis(1);
-                        let read = access.read_at_until(call as u64 * SECTOR, &mut buffer, Limit::after(limit));
-                        let late = Err(DiskError::Limit(ContextError::DeadlineExceeded));
-                        assert!(read == Ok(512) || read == late, "{read:?}");
-                        return read.is_err();
-                    }
-                    let cancels = go(move || {
-                        sleep(Duration::from_millis(1));
-                        cancel.cancel();
-                    });
-                    let write = access.write_at_until(call as u64 * SECTOR, &[call as u8; 512], &context);
-                    cancels.join().unwrap();
-                    assert!(write == Ok(()) || write == Err(DiskError::Limit(ContextError::Canceled)), "{write:?}");
-                    write.is_err()
-                })
-            })
-            .collect();
+        let calls = go_each(0..CALLS, move |call| {
+            let access = WAYS[call % 2](disk);
+            let (context, cancel) = Context::background().with_cancel();
+            let mut buffer = [0; 512];
+            if call / 2 % 2 == 0 {
+                let limit = Duration::from_millis(1);
+                let read = access.read_at_until(call as u64 * SECTOR, &mut buffer, Limit::after(limit));
+                let late = Err(DiskError::Limit(ContextError::DeadlineExceeded));
+                assert!(read == Ok(512) || read == late, "{read:?}");
+                return read.is_err();
+            }
+            let cancels = go(move || {
+                sleep(Duration::from_millis(1));
+                cancel.cancel();
+            });
+            let write = access.write_at_until(call as u64 * SECTOR, &[call as u8; 512], &context);
+            cancels.join().unwrap();
+            assert!(write == Ok(()) || write == Err(DiskError::Limit(ContextError::Canceled)), "{write:?}");
+            write.is_err()
+        });
         let ended = calls.into_iter().map(|call| call.join().unwrap()).filter(|&ended| ended).count();
         println!("{ended} of {CALLS} calls were ended by their limit");
         // This write waits for the late writes to the same sectors, so its data is not overwritten.
@@ -440,20 +420,16 @@ fn unplugged_disk_fails_every_request() {
     const READERS: usize = 64;
     let [good, bad] = disks() else { panic!("two disks") };
     let (requests, _) = bad.requests();
-    let readers: Vec<_> = (0..READERS)
-        .map(|reader| {
-            go(move || {
-                // A read of `3 * BUFFER` bytes needs several of the driver's buffers.
-                let mut buffer = vec![0; if reader % 3 == 0 { 3 * BUFFER } else { 512 }];
-                loop {
-                    assert_eq!(good.asynchronous().read_at(reader as u64 * SECTOR, &mut [0; 512]), Ok(512));
-                    if let Err(error) = WAYS[reader % 2](bad).read_at(reader as u64 * SECTOR, &mut buffer) {
-                        return error;
-                    }
-                }
-            })
-        })
-        .collect();
+    let readers = go_each(0..READERS, move |reader| {
+        // A read of `3 * BUFFER` bytes needs several of the driver's buffers.
+        let mut buffer = vec![0; if reader % 3 == 0 { 3 * BUFFER } else { 512 }];
+        loop {
+            assert_eq!(good.asynchronous().read_at(reader as u64 * SECTOR, &mut [0; 512]), Ok(512));
+            if let Err(error) = WAYS[reader % 2](bad).read_at(reader as u64 * SECTOR, &mut buffer) {
+                return error;
+            }
+        }
+    });
     println!("reading");
     let gone = DiskError::Request(RequestError::Gone);
     readers.into_iter().for_each(|reader| assert_eq!(reader.join().unwrap(), gone));
@@ -471,19 +447,14 @@ fn errors_of_the_device_are_returned_to_their_callers() {
     let disk = &disks()[0];
     let bad = 1_000 * SECTOR;
     for way in WAYS {
-        let readers: Vec<_> = (0..200_u64)
-            .map(|reader| {
-                go(move || {
-                    // A read of `3 * BUFFER` bytes needs several of the driver's buffers.
-                    let mut buffer = vec![0; if reader % 10 == 0 { 3 * BUFFER } else { 512 }];
-                    let offset = if reader % 3 == 0 { bad } else { reader * SECTOR };
-                    let failed = Err(DiskError::Request(RequestError::Failed));
-                    let expected = if offset == bad { failed } else { Ok(buffer.len()) };
-                    assert_eq!(way(disk).read_at(offset, &mut buffer), expected, "at {offset}");
-                })
-            })
-            .collect();
-        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        join_all(go_each(0..200_u64, move |reader| {
+            // A read of `3 * BUFFER` bytes needs several of the driver's buffers.
+            let mut buffer = vec![0; if reader % 10 == 0 { 3 * BUFFER } else { 512 }];
+            let offset = if reader % 3 == 0 { bad } else { reader * SECTOR };
+            let failed = Err(DiskError::Request(RequestError::Failed));
+            let expected = if offset == bad { failed } else { Ok(buffer.len()) };
+            assert_eq!(way(disk).read_at(offset, &mut buffer), expected, "at {offset}");
+        }));
     }
     let (requests, free) = disk.requests();
     assert_eq!(free, requests, "a buffer is lost");

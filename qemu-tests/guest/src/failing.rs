@@ -6,6 +6,7 @@ use core::hint;
 use kernel::prelude::*;
 
 use crate::provoke;
+use crate::several::{go_each, join_all};
 
 guest_test!(returns_an_error, hidden);
 fn returns_an_error() -> Result<(), &'static str> {
@@ -20,8 +21,7 @@ fn panics() {
 
 guest_test!(panics_after_counted_instructions, smp = &[2], hidden, icount);
 fn panics_after_counted_instructions() {
-    let sleepers: Vec<_> = (1..20).map(|number| go(move || sleep(Duration::from_micros(number * 37)))).collect();
-    sleepers.into_iter().for_each(|sleeper| sleeper.join().expect("it does not panic"));
+    join_all(go_each(1..20, move |number| sleep(Duration::from_micros(number * 37))));
     panic!("it was meant to panic at {} with {}", kernel::clock::now(), kernel::random());
 }
 

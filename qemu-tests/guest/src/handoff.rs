@@ -10,6 +10,8 @@ use kernel::pit;
 use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
 
+use crate::several::{go_each, join_all};
+
 const MILLISECOND: u64 = 1_000_000;
 
 fn counts() -> gmp_sched::Counts {
@@ -46,17 +48,13 @@ guest_test!(
 fn g_that_returns_from_a_blocking_call_runs_within_a_millisecond_beside_hogs() {
     static STOP: AtomicBool = AtomicBool::new(false);
     const CALL: u64 = MILLISECOND;
-    let hogs: Vec<_> = (0..3)
-        .map(|_| {
-            go(|| {
-                let mut rounds = 0_u64;
-                while !STOP.load(Ordering::Relaxed) {
-                    rounds += 1;
-                }
-                rounds
-            })
-        })
-        .collect();
+    let hogs = go_each(0..3, move |_| {
+        let mut rounds = 0_u64;
+        while !STOP.load(Ordering::Relaxed) {
+            rounds += 1;
+        }
+        rounds
+    });
     let lateness = |_| {
         let start = clock::now();
         disk::delay(Duration::from_nanos(CALL)).unwrap();
@@ -65,7 +63,7 @@ fn g_that_returns_from_a_blocking_call_runs_within_a_millisecond_beside_hogs() {
     let latest = (0..200).map(lateness).max().expect("there are calls");
     STOP.store(true, Ordering::Relaxed);
     assert!(latest < MILLISECOND, "the G ran only {latest} ns after the end of its call");
-    let rounds: Vec<_> = hogs.into_iter().map(|hog| hog.join().unwrap()).collect();
+    let rounds: Vec<_> = join_all(hogs);
     let (least, most) = (rounds.iter().min(), rounds.iter().max());
     assert!(least.zip(most).is_some_and(|(least, most)| least * 2 > *most), "the hogs did {rounds:?} rounds");
 }
@@ -99,7 +97,7 @@ fn blocked_ms_do_not_slow_other_calls_down() {
     });
     let alone = cost();
     let start = clock::now();
-    let blocked: Vec<_> = (0..BLOCKED).map(|_| go(|| disk::delay(LONG).unwrap())).collect();
+    let blocked = go_each(0..BLOCKED, move |_| disk::delay(LONG).unwrap());
     let blocked_ms = || scheduler().expect("the scheduler runs").counts().handoffs;
     let before = blocked_ms();
     while blocked_ms() - before < BLOCKED {
@@ -109,7 +107,7 @@ fn blocked_ms_do_not_slow_other_calls_down() {
     assert!(clock::now() - start < LONG.as_nanos() as u64, "the calls of the others have ended");
     STOP.store(true, Ordering::Relaxed);
     hog.join().unwrap();
-    blocked.into_iter().for_each(|blocked| blocked.join().unwrap());
+    join_all(blocked);
     println!("a call takes {alone} ns, beside {BLOCKED} others {beside_others} ns");
     assert!(beside_others < 2 * alone);
 }
@@ -146,22 +144,18 @@ fn blocked_gs_leave_the_cpus_to_gs_that_compute() {
         computing.collect::<Vec<_>>().into_iter().map(|handle| handle.join().unwrap()).sum()
     }
     let alone = compute();
-    let blocking: Vec<_> = (0..BLOCKING)
-        .map(|_| {
-            go(|| {
-                while !STOP.load(Ordering::Relaxed) {
-                    CALLS.fetch_add(1, Ordering::Relaxed);
-                    disk::delay(Duration::from_millis(20)).unwrap();
-                }
-            })
-        })
-        .collect();
+    let blocking = go_each(0..BLOCKING, move |_| {
+        while !STOP.load(Ordering::Relaxed) {
+            CALLS.fetch_add(1, Ordering::Relaxed);
+            disk::delay(Duration::from_millis(20)).unwrap();
+        }
+    });
     while CALLS.load(Ordering::Relaxed) < BLOCKING as u64 {
         yield_now();
     }
     let beside = compute();
     STOP.store(true, Ordering::Relaxed);
-    blocking.into_iter().for_each(|handle| handle.join().unwrap());
+    join_all(blocking);
     let calls = CALLS.load(Ordering::Relaxed);
     assert!(calls >= 3 * BLOCKING as u64, "the Gs blocked only {calls} times");
     assert!(beside * 100 >= alone * 97, "{beside} rounds beside {calls} blocking calls, {alone} rounds alone");

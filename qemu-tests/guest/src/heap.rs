@@ -10,6 +10,8 @@ use kernel::mm;
 use kernel::platform::Kernel;
 use kernel::prelude::*;
 
+use crate::several::{go_each, join_all};
+
 const KIB: usize = 1024;
 
 /// The sizes of the pieces in which a test takes all memory: three size classes, and page runs.
@@ -40,7 +42,7 @@ fn gs_that_fit() -> usize {
     }
     drop(gate);
     let count = handles.len();
-    handles.into_iter().for_each(|handle| handle.join().expect("no panic"));
+    join_all(handles);
     count
 }
 
@@ -90,8 +92,7 @@ fn memory_moves_between_sizes_on_all_cpus() {
         }
         assert!(live.iter().all(|(object, mark)| object.iter().all(|word| word == mark)), "an object changed");
     };
-    let working: Vec<_> = (0..2 * procs()).map(|g| go(move || work(g))).collect();
-    working.into_iter().for_each(|handle| handle.join().expect("no panic"));
+    join_all(go_each(0..2 * procs(), work));
 }
 
 guest_test!(operations_among_many_objects_are_short, smp = &[1], icount, seconds = 300);

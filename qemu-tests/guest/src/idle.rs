@@ -8,6 +8,8 @@ use kernel::cpus;
 use kernel::prelude::*;
 use kernel::watchdog::interrupts;
 
+use crate::several::{go_each, join_all};
+
 /// Returns how many interrupts each CPU takes while `body` runs.
 fn interrupts_during(body: impl FnOnce()) -> Vec<u64> {
     let before: Vec<u64> = cpus::all().map(interrupts).collect();
@@ -90,18 +92,11 @@ guest_test!(busy_cpu_has_a_tick, smp = &[1, 2, 8], icount);
 /// A CPU that polls before it halts is woken like a halted CPU: by its timer and by other CPUs.
 fn polling_cpu_is_woken() {
     for round in 0..200 {
-        let sleepers: Vec<_> = (0..4)
-            .map(|number| {
-                go(move || {
-                    // Some sleeps are shorter than the polling, some take about as long, and some are longer.
-                    sleep(Duration::from_micros((round * 7 + number * 150) % 900));
-                    yield_now();
-                })
-            })
-            .collect();
-        for sleeper in sleepers {
-            sleeper.join().expect("it does not panic");
-        }
+        join_all(go_each(0..4, move |number| {
+            // Some sleeps are shorter than the polling, some take about as long, and some are longer.
+            sleep(Duration::from_micros((round * 7 + number * 150) % 900));
+            yield_now();
+        }));
     }
 }
 guest_test!(polling_cpu_is_woken, smp = &[1, 2, 8], options = &["halt_poll_us=300"]);

@@ -15,6 +15,7 @@ use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
 
 use crate::reports::waiting;
+use crate::several::{go_each, join_all, spawn_each};
 use crate::{provoke, vectors};
 
 /// Returns the start and the end of the calling G's stack.
@@ -52,8 +53,7 @@ impl DeadStacks {
                 ALIVE.wait();
                 my_stack()
             };
-            let living: Vec<_> = (0..100).map(|_| go(live)).collect();
-            let stacks: BTreeSet<_> = living.into_iter().map(|handle| handle.join().unwrap()).collect();
+            let stacks: BTreeSet<_> = join_all(spawn_each(0..100, |_| live)).into_iter().collect();
             assert_eq!(stacks.len(), 100, "they were not alive at once");
             assert!(stacks.is_disjoint(&dead), "a stack was used again");
         }
@@ -90,7 +90,7 @@ fn exception_ends_only_its_g() {
         });
         assert_eq!(fails.join(), Err(JoinError::panicked()));
     }
-    let handles: Vec<_> = (0..100).map(|n| go(move || n)).collect();
+    let handles = go_each(0..100, move |n| n);
     assert!((0..100).zip(handles).all(|(n, handle)| handle.join() == Ok(n)));
 }
 guest_test!(
@@ -119,22 +119,18 @@ fn other_gs_continue() {
     let before = scheduler().expect("it runs").counts();
     let gs_before = num_goroutine();
     let storm = Storm::begin(Duration::from_micros(20)..Duration::from_micros(200));
-    let handles: Vec<_> = (0..120u64)
-        .map(|n| {
-            go(move || {
-                sleep(Duration::from_micros(n * 37 % 500));
-                if n.is_multiple_of(2) {
-                    DEAD_STACKS.add_mine();
-                    if n.is_multiple_of(6) {
-                        provoke::stack_overflow();
-                    }
-                    panic!("number {n} dies");
-                }
-                LIVED.fetch_add(1, Ordering::Relaxed);
-                compute(n)
-            })
-        })
-        .collect();
+    let handles = go_each(0..120u64, move |n| {
+        sleep(Duration::from_micros(n * 37 % 500));
+        if n.is_multiple_of(2) {
+            DEAD_STACKS.add_mine();
+            if n.is_multiple_of(6) {
+                provoke::stack_overflow();
+            }
+            panic!("number {n} dies");
+        }
+        LIVED.fetch_add(1, Ordering::Relaxed);
+        compute(n)
+    });
     for (n, handle) in (0..).zip(handles) {
         match n % 4 {
             0 => handle.detach(),
@@ -150,7 +146,7 @@ fn other_gs_continue() {
     drop(storm);
     assert_eq!((abandoned(), LIVED.load(Ordering::Relaxed)), (60, 60));
     DEAD_STACKS.check(60);
-    let digging: Vec<_> = (0..60).map(|n| go(move || [n; 40 * 1024 / 8].iter().sum::<u64>())).collect();
+    let digging = go_each(0..60, move |n| [n; 40 * 1024 / 8].iter().sum::<u64>());
     assert!(digging.into_iter().zip(0..).all(|(handle, n)| handle.join() == Ok(n * 5120)));
 }
 guest_test!(other_gs_continue, smp = &[1, 2, 8], options = &["panic=isolate"], seconds = 60);

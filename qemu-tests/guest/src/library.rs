@@ -29,6 +29,8 @@ macro_rules! shared_test {
     };
 }
 
+use crate::several;
+
 #[path = "../../../gmp-sched/tests/shared/mod.rs"]
 mod shared;
 

@@ -10,6 +10,7 @@ use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
 
 use crate::registry::{arguments, expected_cpus};
+use crate::several::{go_each, join_all, spawn_each};
 use crate::vectors;
 
 guest_test!(
@@ -43,17 +44,12 @@ guest_test!(
     ]
 );
 fn lines_of_many_gs_stay_whole() {
-    let printing: Vec<_> = (0..8)
-        .map(|g| {
-            go(move || {
-                for line in 0..20 {
-                    println!("<{g} {line} {}>", "x".repeat(60));
-                    yield_now();
-                }
-            })
-        })
-        .collect();
-    printing.into_iter().for_each(|handle| handle.join().expect("it does not panic"));
+    join_all(go_each(0..8, move |g| {
+        for line in 0..20 {
+            println!("<{g} {line} {}>", "x".repeat(60));
+            yield_now();
+        }
+    }));
 }
 
 guest_test!(all_cpus_are_up, smp = &[1, 2, 8]);
@@ -75,8 +71,7 @@ fn clock_is_the_same_on_all_cpus() {
             LATEST.fetch_max(now, Ordering::SeqCst);
         }
     };
-    let readers: Vec<_> = (0..num_cpu()).map(|_| go(read)).collect();
-    readers.into_iter().for_each(|handle| handle.join().expect("it does not panic"));
+    join_all(spawn_each(0..num_cpu(), |_| read));
 }
 
 guest_test!(sleep_takes_as_long_as_asked, smp = &[1, 2, 8], icount);
@@ -149,7 +144,7 @@ fn options_of_the_program_reach_it() {
 guest_test!(maximum_number_of_cpus_starts, smp = &[255], seconds = 300, ignored);
 fn maximum_number_of_cpus_starts() {
     assert_eq!(num_cpu(), 255);
-    let handles: Vec<_> = (0..1000u32).map(|n| go(move || n)).collect();
+    let handles = go_each(0..1000u32, move |n| n);
     assert_eq!(handles.into_iter().map(|handle| handle.join().unwrap()).sum::<u32>(), 499_500);
 }
 
@@ -174,7 +169,7 @@ fn prints_from_every_cpu() {
             println!("<{g} {number} {}>", "abcdefghijklmnopqrstuvwxyz".repeat(1 + (g + number) % 5));
         }
     };
-    let printing: Vec<_> = (1..procs()).map(|g| go(move || print(g))).collect();
+    let printing = go_each(1..procs(), print);
     let interrupting = go(move || {
         for round in 1..=ROUNDS {
             vectors::send_to_others(vector);
@@ -184,7 +179,7 @@ fn prints_from_every_cpu() {
         }
     });
     print(0);
-    printing.into_iter().for_each(|handle| handle.join().expect("it does not panic"));
+    join_all(printing);
     interrupting.join().expect("it does not panic");
 }
 
@@ -308,8 +303,7 @@ fn assert_all_cpus_run() {
             core::hint::spin_loop();
         }
     };
-    let waiting: Vec<_> = (0..2 * procs()).map(|_| go(wait)).collect();
-    waiting.into_iter().for_each(|handle| handle.join().expect("it does not panic"));
+    join_all(spawn_each(0..2 * procs(), |_| wait));
     println!("{} CPUs run", cpus::count());
 }
 

@@ -9,6 +9,10 @@
 
 extern crate alloc;
 
+/// What the module `several` needs.
+#[cfg(gmp_machine)]
+use kernel::platform;
+
 #[cfg(gmp_machine)]
 #[macro_use]
 mod registry;
@@ -70,6 +74,9 @@ mod scavenge;
 mod scheduler;
 #[cfg(gmp_machine)]
 mod serve;
+#[cfg(gmp_machine)]
+#[path = "../../../gmp-sched/tests/shared/several.rs"]
+mod several;
 #[cfg(gmp_machine)]
 mod signals;
 #[cfg(gmp_machine)]

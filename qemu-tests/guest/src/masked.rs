@@ -9,6 +9,7 @@ use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
 use kernel::watchdog::{Windows, longest_windows};
 
+use crate::several::{go_each, join_all};
 use crate::vectors;
 
 /// Spins until the watchdog has reported one more CPU than in `before`.
@@ -85,14 +86,10 @@ guest_test!(
 fn busy_cpu_detects_a_stuck_one() {
     static RUNNING: AtomicUsize = AtomicUsize::new(0);
     let before = longest_windows();
-    let hogs: Vec<_> = (1..procs())
-        .map(|_| {
-            go(move || {
-                RUNNING.fetch_add(1, Ordering::SeqCst);
-                spins_until_it_is_found(&before);
-            })
-        })
-        .collect();
+    let hogs = go_each(1..procs(), move |_| {
+        RUNNING.fetch_add(1, Ordering::SeqCst);
+        spins_until_it_is_found(&before);
+    });
     while RUNNING.load(Ordering::SeqCst) < procs() - 1 {
         spin_loop();
     }
@@ -100,7 +97,7 @@ fn busy_cpu_detects_a_stuck_one() {
     let held = lock.lock();
     spins_until_it_is_found(&before);
     drop(held);
-    hogs.into_iter().for_each(|hog| hog.join().expect("it does not panic"));
+    join_all(hogs);
 }
 
 guest_test!(
@@ -154,8 +151,7 @@ fn busy_machine_is_not_reported_as_stuck() {
             }
         }
     };
-    let handles: Vec<_> = (0..2 * procs()).map(|how| go(move || busy(how))).collect();
-    handles.into_iter().for_each(|handle| handle.join().expect("it does not panic"));
+    join_all(go_each(0..2 * procs(), busy));
     assert_eq!(longest_windows().lockups, 0);
 }
 

@@ -5,6 +5,8 @@ use core::alloc::Layout;
 use kernel::internals::count_frames_with_contents;
 use kernel::prelude::*;
 
+use crate::several::go_each;
+
 guest_test!(allocations_of_many_gs_keep_their_contents, smp = &[1, 2, 8]);
 /// Many Gs allocate blocks of many sizes at the same time. Each G frees some of its blocks, and main frees the others.
 fn allocations_of_many_gs_keep_their_contents() {
@@ -21,7 +23,7 @@ fn allocations_of_many_gs_keep_their_contents() {
         }
         blocks
     };
-    let filling: Vec<_> = (0..16u8).map(|g| go(move || fill(g))).collect();
+    let filling = go_each(0..16u8, fill);
     for (g, handle) in filling.into_iter().enumerate() {
         let blocks = handle.join().expect("it does not panic");
         assert!(blocks.iter().flatten().all(|&byte| usize::from(byte) == g));

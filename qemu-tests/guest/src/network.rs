@@ -8,6 +8,8 @@ use kernel::internals;
 use kernel::net::{self, NetError, Shutdown, TcpListener, TcpStream, UdpSocket, Usage};
 use kernel::prelude::*;
 
+use crate::several::{go_each, join_all};
+
 fn echo(stream: &TcpStream) -> Result<(), NetError> {
     let mut buffer = [0; 3_000];
     loop {
@@ -34,29 +36,24 @@ fn returns_what_is_sent(own: &str) {
             go(move || echo(&stream).unwrap()).detach();
         }
     });
-    let clients: Vec<_> = (0..20u8)
-        .map(|number| {
-            go(move || {
-                let stream = TcpStream::connect(address).unwrap();
-                let sent: Vec<u8> = (0..100_000u32).map(|at| (at / 7) as u8 ^ number).collect();
-                let (mut received, mut buffer) = (Vec::new(), [0; 2_000]);
-                scope(|scope| {
-                    let _ = scope.go(|| {
-                        stream.write_all(&sent).unwrap();
-                        stream.shutdown(Shutdown::Write).unwrap();
-                    });
-                    loop {
-                        match stream.read(&mut buffer).unwrap() {
-                            0 => break,
-                            count => received.extend_from_slice(&buffer[..count]),
-                        }
-                    }
-                });
-                assert!(received == sent, "{} bytes", received.len());
-            })
-        })
-        .collect();
-    clients.into_iter().for_each(|client| client.join().unwrap());
+    join_all(go_each(0..20u8, move |number| {
+        let stream = TcpStream::connect(address).unwrap();
+        let sent: Vec<u8> = (0..100_000u32).map(|at| (at / 7) as u8 ^ number).collect();
+        let (mut received, mut buffer) = (Vec::new(), [0; 2_000]);
+        scope(|scope| {
+            let _ = scope.go(|| {
+                stream.write_all(&sent).unwrap();
+                stream.shutdown(Shutdown::Write).unwrap();
+            });
+            loop {
+                match stream.read(&mut buffer).unwrap() {
+                    0 => break,
+                    count => received.extend_from_slice(&buffer[..count]),
+                }
+            }
+        });
+        assert!(received == sent, "{} bytes", received.len());
+    }));
     accepts.join().unwrap();
     wait_until_all_is_sent();
 }

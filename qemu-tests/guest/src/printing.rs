@@ -14,6 +14,7 @@ use kernel::sync::InterruptMutex;
 use kernel::watchdog::longest_windows;
 
 use crate::reports::waiting;
+use crate::several::{go_each, join_all};
 use crate::vectors;
 
 /// A number of lines for which the console's buffer has no room. Each line has 64 bytes, so the lines take 125 KiB.
@@ -40,25 +41,21 @@ guest_test!(others_run_while_a_printer_waits_for_room, smp = &[1, 2, 8], isolate
 fn others_run_while_a_printer_waits_for_room() {
     static PRINTED: AtomicUsize = AtomicUsize::new(0);
     let stalled = Stalled::new();
-    let printers: Vec<_> = (0..3 * procs())
-        .map(|g| {
-            go(move || {
-                for number in 0..MANY {
-                    print_line(g, number);
-                    PRINTED.fetch_add(1, Ordering::Relaxed);
-                }
-            })
-        })
-        .collect();
+    let printers = go_each(0..3 * procs(), move |g| {
+        for number in 0..MANY {
+            print_line(g, number);
+            PRINTED.fetch_add(1, Ordering::Relaxed);
+        }
+    });
     wait_until_it_stands(|| PRINTED.load(Ordering::Relaxed));
     // More Gs than there are CPUs wait for room in the buffer. Nevertheless, each CPU runs other Gs.
-    let others: Vec<_> = (0..4 * procs()).map(|n| go(move || n)).collect();
+    let others = go_each(0..4 * procs(), move |n| n);
     assert!(others.into_iter().all(|other| other.join().is_ok()));
     let printed = PRINTED.load(Ordering::Relaxed);
     assert!(printed < MANY, "{printed} lines have found room");
     assert_eq!(stalled.lost(), 0);
     drop(stalled);
-    printers.into_iter().for_each(|printer| printer.join().expect("it does not panic"));
+    join_all(printers);
     assert_eq!(PRINTED.load(Ordering::Relaxed), 3 * procs() * MANY);
 }
 
@@ -88,7 +85,7 @@ fn all_printers_get_room() {
         goal.fetch_add(lines.load(Ordering::Relaxed), Ordering::Relaxed);
     }
     drop(stalled);
-    printers.into_iter().for_each(|printer| printer.join().expect("it does not panic"));
+    join_all(printers);
 }
 
 // With one CPU and no ends of slices, no printer loses the CPU between two lines. So each printer waits for the lock again
@@ -125,45 +122,34 @@ fn blocked_printers_print_in_turn() {
         printer
     });
     drop(stalled);
-    printers.into_iter().for_each(|printer| printer.join().expect("it does not panic"));
+    join_all(printers);
 }
 
 guest_test!(many_printers_are_no_lockup, smp = &[4, 8], isolated, seconds = 60);
 fn many_printers_are_no_lockup() {
     let end = clock::now() + 4_000_000_000;
-    let printers: Vec<_> = (0..procs())
-        .map(|g| {
-            go(move || {
-                let mut number = 0;
-                while clock::now() < end {
-                    print_line(g, number);
-                    number += 1;
-                }
-            })
-        })
-        .collect();
-    printers.into_iter().for_each(|printer| printer.join().expect("it does not panic"));
+    join_all(go_each(0..procs(), move |g| {
+        let mut number = 0;
+        while clock::now() < end {
+            print_line(g, number);
+            number += 1;
+        }
+    }));
     assert_eq!(longest_windows().lockups, 0);
 }
 
 guest_test!(waiting_for_the_console_is_no_lockup, smp = &[2, 8], isolated);
 fn waiting_for_the_console_is_no_lockup() {
     let stalled = Stalled::new();
-    let printers: Vec<_> =
-        (0..procs()).map(|g| go(move || (0..MANY).for_each(|number| print_line(g, number)))).collect();
+    let printers = go_each(0..procs(), move |g| (0..MANY).for_each(|number| print_line(g, number)));
     let end = clock::now() + 3_000_000_000;
-    let hogs: Vec<_> = (1..procs())
-        .map(|_| {
-            go(move || {
-                while clock::now() < end {
-                    spin_loop();
-                }
-            })
-        })
-        .collect();
-    hogs.into_iter().for_each(|hog| hog.join().expect("it does not panic"));
+    join_all(go_each(1..procs(), move |_| {
+        while clock::now() < end {
+            spin_loop();
+        }
+    }));
     drop(stalled);
-    printers.into_iter().for_each(|printer| printer.join().expect("it does not panic"));
+    join_all(printers);
     assert_eq!(longest_windows().lockups, 0);
 }
 

@@ -12,6 +12,7 @@ use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
 
 use crate::provoke;
+use crate::several::{go_each, join_all};
 
 guest_test!(
     panic_ends_the_program,
@@ -225,7 +226,7 @@ fn every_cpu_reports_where_it_is_and_continues() {
     // interrupts off as well.
     assert!(text.contains("interrupts off since"), "the one that holds a lock is found");
     ENOUGH.store(true, Ordering::SeqCst);
-    let handles: Vec<_> = (0..procs()).map(|n| go(move || n)).collect();
+    let handles = go_each(0..procs(), move |n| n);
     assert!(handles.into_iter().all(|handle| handle.join().is_ok()));
     println!("all of them go on");
 }
@@ -297,14 +298,9 @@ guest_test!(concurrent_report_requests_do_not_end_the_machine, smp = &[2, 8], is
 /// Many CPUs request a report of the same CPU by NMIs. If the kernel mistook one of these NMIs for a hardware error, it
 /// would end the machine.
 fn concurrent_report_requests_do_not_end_the_machine() {
-    let askers: Vec<_> = (0..procs())
-        .map(|_| {
-            go(move || {
-                // If the host runs the virtual CPUs in parallel, all CPUs send NMIs to the same CPU at about the same
-                // time.
-                (0..6_000).for_each(|round| internals::ask(CpuId::new(round / 1_000 % num_cpu())));
-            })
-        })
-        .collect();
-    askers.into_iter().for_each(|asker| asker.join().expect("it does not panic"));
+    join_all(go_each(0..procs(), move |_| {
+        // If the host runs the virtual CPUs in parallel, all CPUs send NMIs to the same CPU at about the same
+        // time.
+        (0..6_000).for_each(|round| internals::ask(CpuId::new(round / 1_000 % num_cpu())));
+    }));
 }

@@ -7,6 +7,8 @@ use kernel::mm;
 use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
 
+use crate::several::{go_each, join_all};
+
 /// How long a test waits for the frames. They are expected back an idle second after the peak, but the host may suspend
 /// the machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -68,7 +70,7 @@ fn frames_of_dead_gs_come_back() {
     // Each G runs once, so that it uses its stack.
     sleep(Duration::from_millis(10));
     drop(gate);
-    handles.into_iter().for_each(|handle| handle.join().expect("no panic"));
+    join_all(handles);
     assert!(mm::usage().free < before - before / 20, "the dead Gs keep no stacks: {:?}", mm::usage());
     wait_for_frames("10,000 Gs", before);
 }
@@ -79,7 +81,7 @@ guest_test!(frames_of_surplus_ms_come_back, smp = &[1, 2, 8], memory = 64, isola
 fn frames_of_surplus_ms_come_back() {
     let before = free_at_rest();
     for _ in 0..3 {
-        let calls: Vec<_> = (0..240).map(|_| go(|| disk::delay(Duration::from_millis(300)))).collect();
+        let calls = go_each(0..240, move |_| disk::delay(Duration::from_millis(300)));
         calls.into_iter().for_each(|call| call.join().expect("no panic").expect("memory for an M"));
         wait_for_frames("240 blocked calls", before);
     }

@@ -8,6 +8,8 @@ use kernel::percpu::{self, PreemptGuard};
 use kernel::platform::scheduler;
 use kernel::prelude::*;
 
+use crate::several::{go_each, join_all};
+
 fn counts() -> gmp_sched::Counts {
     scheduler().expect("the scheduler runs").counts()
 }
@@ -16,19 +18,15 @@ fn counts() -> gmp_sched::Counts {
 /// at once as there are Ps, each on a CPU of its own.
 fn all_ps_run_at_once() {
     static ARRIVED: AtomicUsize = AtomicUsize::new(0);
-    let handles: Vec<_> = (0..procs())
-        .map(|_| {
-            go(|| {
-                let _pinned = PreemptGuard::new();
-                ARRIVED.fetch_add(1, Ordering::SeqCst);
-                while ARRIVED.load(Ordering::SeqCst) < procs() {
-                    core::hint::spin_loop();
-                }
-                percpu::current().index()
-            })
-        })
-        .collect();
-    let mut cpus: Vec<_> = handles.into_iter().map(|handle| handle.join().unwrap()).collect();
+    let handles = go_each(0..procs(), move |_| {
+        let _pinned = PreemptGuard::new();
+        ARRIVED.fetch_add(1, Ordering::SeqCst);
+        while ARRIVED.load(Ordering::SeqCst) < procs() {
+            core::hint::spin_loop();
+        }
+        percpu::current().index()
+    });
+    let mut cpus: Vec<_> = join_all(handles);
     cpus.sort_unstable();
     cpus.dedup();
     assert_eq!(cpus.len(), procs(), "{cpus:?}");
@@ -40,17 +38,12 @@ fn stealing_spreads_gs_to_all_cpus() {
     static SEEN: [AtomicBool; 8] = [const { AtomicBool::new(false) }; 8];
     let all_seen = || SEEN[..procs()].iter().all(|seen| seen.load(Ordering::Relaxed));
     let before = counts().steals;
-    let handles: Vec<_> = (0..8 * procs())
-        .map(|_| {
-            go(move || {
-                while !all_seen() {
-                    SEEN[percpu::current().index()].store(true, Ordering::Relaxed);
-                    core::hint::spin_loop();
-                }
-            })
-        })
-        .collect();
-    handles.into_iter().for_each(|handle| handle.join().unwrap());
+    join_all(go_each(0..8 * procs(), move |_| {
+        while !all_seen() {
+            SEEN[percpu::current().index()].store(true, Ordering::Relaxed);
+            core::hint::spin_loop();
+        }
+    }));
     assert!(counts().steals > before);
 }
 // A slice lasts ten seconds, so that no G is preempted. A preempted G would go to the global queue, through which it
@@ -68,21 +61,17 @@ fn hogs_are_preempted() {
     static STOP: AtomicBool = AtomicBool::new(false);
     static TURNS: AtomicU32 = AtomicU32::new(0);
     let before = interruptions();
-    let hogs: Vec<_> = (0..2 * procs())
-        .map(|_| {
-            go(|| {
-                TURNS.fetch_add(1, Ordering::Relaxed);
-                while !STOP.load(Ordering::Relaxed) {
-                    core::hint::black_box(());
-                }
-            })
-        })
-        .collect();
+    let hogs = go_each(0..2 * procs(), move |_| {
+        TURNS.fetch_add(1, Ordering::Relaxed);
+        while !STOP.load(Ordering::Relaxed) {
+            core::hint::black_box(());
+        }
+    });
     while TURNS.load(Ordering::Relaxed) < 2 * procs() as u32 {
         sleep(Duration::from_millis(1));
     }
     STOP.store(true, Ordering::Relaxed);
-    hogs.into_iter().for_each(|hog| hog.join().unwrap());
+    join_all(hogs);
     assert!(interruptions() > before);
 }
 guest_test!(hogs_are_preempted, smp = &[1, 2, 8]);
@@ -93,11 +82,11 @@ fn blocked_ms_hand_off_their_ps() {
     let before = counts().handoffs;
     // The first Gs may block before main continues, so the time is read before they are spawned.
     let start = clock::now();
-    let blocked: Vec<_> = (0..4 * procs()).map(|_| go(|| disk::delay(Duration::from_millis(30)).unwrap())).collect();
+    let blocked = go_each(0..4 * procs(), move |_| disk::delay(Duration::from_millis(30)).unwrap());
     yield_now();
-    let busy: Vec<_> = (0..4 * procs()).map(|n| go(move || n)).collect();
+    let busy = go_each(0..4 * procs(), move |n| n);
     busy.into_iter().enumerate().for_each(|(n, handle)| assert_eq!(handle.join().unwrap(), n));
-    blocked.into_iter().for_each(|handle| handle.join().unwrap());
+    join_all(blocked);
     assert!(clock::now() - start >= 30_000_000);
     assert_eq!(counts().handoffs - before, 4 * procs() as u64);
 }
@@ -107,18 +96,14 @@ guest_test!(blocked_ms_hand_off_their_ps, smp = &[1, 2, 8]);
 fn fewer_ps_than_cpus_bound_the_running_gs() {
     static RUNNING: AtomicUsize = AtomicUsize::new(0);
     assert_eq!((procs(), num_cpu()), (3, 8));
-    let handles: Vec<_> = (0..24)
-        .map(|_| {
-            go(|| {
-                // Preemption is off here, so each G that is counted is running.
-                let _pinned = PreemptGuard::new();
-                let at_once = RUNNING.fetch_add(1, Ordering::SeqCst) + 1;
-                (0..20_000).for_each(|_| core::hint::spin_loop());
-                RUNNING.fetch_sub(1, Ordering::SeqCst);
-                at_once
-            })
-        })
-        .collect();
+    let handles = go_each(0..24, move |_| {
+        // Preemption is off here, so each G that is counted is running.
+        let _pinned = PreemptGuard::new();
+        let at_once = RUNNING.fetch_add(1, Ordering::SeqCst) + 1;
+        (0..20_000).for_each(|_| core::hint::spin_loop());
+        RUNNING.fetch_sub(1, Ordering::SeqCst);
+        at_once
+    });
     assert!(handles.into_iter().all(|handle| handle.join().unwrap() <= 3));
 }
 guest_test!(fewer_ps_than_cpus_bound_the_running_gs, options = &["procs=3"]);

@@ -11,6 +11,7 @@ use kernel::percpu::CpuId;
 use kernel::platform::Kernel;
 use kernel::prelude::*;
 
+use crate::several::{go_each, join_all};
 use crate::vectors;
 use spin::Once;
 
@@ -40,20 +41,14 @@ guest_test!(interrupt_readies_a_g, smp = &[1, 2, 8]);
 
 fn interrupt_readies_a_g_while_all_cpus_compute() {
     static ENOUGH: AtomicBool = AtomicBool::new(false);
-    let hogs: Vec<_> = (0..num_cpu())
-        .map(|_| {
-            go(|| {
-                while !ENOUGH.load(Ordering::Relaxed) {
-                    hint::spin_loop();
-                }
-            })
-        })
-        .collect();
+    let hogs = go_each(0..num_cpu(), move |_| {
+        while !ENOUGH.load(Ordering::Relaxed) {
+            hint::spin_loop();
+        }
+    });
     wait_for_interrupts_on_all_cpus(100);
     ENOUGH.store(true, Ordering::Relaxed);
-    for hog in hogs {
-        hog.join().unwrap();
-    }
+    join_all(hogs);
 }
 guest_test!(interrupt_readies_a_g_while_all_cpus_compute, smp = &[1, 2, 8]);
 
@@ -64,15 +59,11 @@ fn g_whose_device_is_ready_runs_within_a_millisecond_beside_hogs() {
     static RAISED_AT: AtomicU64 = AtomicU64::new(0);
     static SEEN: AtomicUsize = AtomicUsize::new(0);
     let (signal, vector) = device();
-    let hogs: Vec<_> = (0..2)
-        .map(|_| {
-            go(|| {
-                while SEEN.load(Ordering::Relaxed) < ROUNDS {
-                    hint::spin_loop();
-                }
-            })
-        })
-        .collect();
+    let hogs = go_each(0..2, move |_| {
+        while SEEN.load(Ordering::Relaxed) < ROUNDS {
+            hint::spin_loop();
+        }
+    });
     let waiter = go(move || {
         let wait = |_| {
             signal.wait();
@@ -97,7 +88,7 @@ fn g_whose_device_is_ready_runs_within_a_millisecond_beside_hogs() {
     }
     let latest = waiter.join().unwrap().expect("there are rounds");
     assert!(latest < 1_000_000, "the G ran only {latest} ns after the interrupt");
-    hogs.into_iter().for_each(|hog| hog.join().unwrap());
+    join_all(hogs);
 }
 guest_test!(g_whose_device_is_ready_runs_within_a_millisecond_beside_hogs, smp = &[1], icount);
 

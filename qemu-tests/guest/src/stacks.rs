@@ -10,6 +10,8 @@ use kernel::mm;
 use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
 
+use crate::several::{go_each, join_all, spawn_each};
+
 pub(crate) const KIB: usize = 1024;
 pub(crate) const MIB: usize = 1024 * KIB;
 
@@ -37,8 +39,7 @@ guest_test!(stacks_grow_and_are_reused, smp = &[1, 2, 8]);
 fn stacks_grow_and_are_reused() {
     const GOROUTINES: u64 = 32;
     let round = || {
-        let digging: Vec<_> = (0..GOROUTINES).map(|mark| go(move || dig(56 * KIB, mark, &yield_now))).collect();
-        digging.into_iter().for_each(|handle| handle.join().expect("no panic"));
+        join_all(go_each(0..GOROUTINES, move |mark| dig(56 * KIB, mark, &yield_now)));
         mm::usage().stacks_committed
     };
     // Pages of earlier tests are freed, so that they are not counted.
@@ -62,20 +63,15 @@ guest_test!(stacks_grow_under_preemption, smp = &[1, 2, 8], options = &["slice_u
 fn stacks_grow_under_preemption() {
     for round in 0..10 {
         mm::free_cached_memory();
-        let digging: Vec<_> = (0..64)
-            .map(|g| {
-                go(move || {
-                    for depth in 1..=14 {
-                        dig(depth * 4 * KIB, round * 100 + g, &|| {
-                            if g % 2 == 0 {
-                                yield_now();
-                            }
-                        });
+        join_all(go_each(0..64, move |g| {
+            for depth in 1..=14 {
+                dig(depth * 4 * KIB, round * 100 + g, &|| {
+                    if g % 2 == 0 {
+                        yield_now();
                     }
-                })
-            })
-            .collect();
-        digging.into_iter().for_each(|handle| handle.join().expect("no panic"));
+                });
+            }
+        }));
     }
 }
 
@@ -94,7 +90,7 @@ fn stacks_have_the_chosen_size() {
                     builder.go(move || dig(kib * KIB - 6 * KIB, g as u64, &yield_now))
                 })
                 .collect();
-            digging.into_iter().for_each(|handle| handle.join().expect("no panic"));
+            join_all(digging);
         };
         // The Gs of a round may not have left their stacks when the next round begins. And main does not get the stacks
         // of the standard size that other Ps keep.
@@ -131,8 +127,7 @@ fn g_with_a_full_stack_is_preempted() {
             }
         });
     };
-    let handles: Vec<_> = (0..2 * procs()).map(|_| go(full)).collect();
-    handles.into_iter().for_each(|handle| handle.join().expect("no panic"));
+    join_all(spawn_each(0..2 * procs(), |_| full));
 }
 
 guest_test!(stack_grows_when_another_g_touches_it, smp = &[1, 2, 8]);
@@ -165,8 +160,7 @@ fn stack_grows_when_another_g_touches_it() {
         dig(56 * KIB, 1, &|| {});
     };
     mm::free_cached_memory();
-    let owners: Vec<_> = (0..20).map(|_| go(owner)).collect();
-    owners.into_iter().for_each(|handle| handle.join().expect("no panic"));
+    join_all(spawn_each(0..20, |_| owner));
 }
 
 guest_test!(pages_of_dead_gs_are_reused, smp = &[1, 2, 8], seconds = 60);
@@ -175,9 +169,7 @@ guest_test!(pages_of_dead_gs_are_reused, smp = &[1, 2, 8], seconds = 60);
 fn pages_of_dead_gs_are_reused() {
     let mut given_back = 0;
     for round in 0..100 {
-        let digging: Vec<_> =
-            (0..40).map(|g| go(move || dig((1 + g as usize % 14) * 4 * KIB, round * 40 + g, &yield_now))).collect();
-        digging.into_iter().for_each(|handle| handle.join().expect("no panic"));
+        join_all(go_each(0..40, move |g| dig((1 + g as usize % 14) * 4 * KIB, round * 40 + g, &yield_now)));
         given_back += mm::free_cached_memory();
     }
     assert!(given_back > MIB, "{given_back} bytes came back");
@@ -256,8 +248,7 @@ fn memory_of_dead_stacks_returns_to_the_heap() {
     block.try_reserve_exact(bytes).expect("the memory of dead stacks can be allocated");
     block.resize(bytes, 0x5a);
     assert!(mm::usage().stacks_cached < count, "{:?}", mm::usage());
-    let handles: Vec<_> = (0..100).map(|g| go(move || dig(40 * KIB, g, &yield_now))).collect();
-    handles.into_iter().for_each(|handle| handle.join().expect("no panic"));
+    join_all(go_each(0..100, move |g| dig(40 * KIB, g, &yield_now)));
     assert!(block.iter().step_by(4001).all(|&byte| byte == 0x5a));
 }
 

@@ -28,13 +28,14 @@ mod platform {
     /// Calls `operation` while no M is idle: as many Gs as there are Ms block in a driver for a while. So a call that
     /// blocks needs a new M.
     pub(crate) fn without_idle_machines<R>(operation: impl FnOnce() -> R) -> R {
+        use crate::several::{join_all, spawn_each};
         use kernel::prelude::*;
         let count = scheduler().expect("it runs").machines().count();
         let block = || kernel::disk::delay(Duration::from_millis(50)).expect("memory for an M");
-        let blocked: Vec<_> = (0..count).map(|_| go(block)).collect();
+        let blocked = spawn_each(0..count, |_| block);
         sleep(Duration::from_millis(10));
         let result = operation();
-        blocked.into_iter().for_each(|handle| handle.join().expect("no panic"));
+        join_all(blocked);
         result
     }
 }

@@ -7,21 +7,19 @@ use kernel::disk;
 use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
 
+use crate::several::{go_each, join_all};
+
 /// While main has stopped the world, no other G runs on any CPU, not even a G that never calls a function. Afterwards
 /// the Gs continue.
 fn nothing_runs_while_the_world_is_stopped() {
     static STOP: AtomicBool = AtomicBool::new(false);
     static STEPS: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
     let steps = || STEPS.iter().map(|steps| steps.load(Ordering::SeqCst)).collect::<Vec<_>>();
-    let hogs: Vec<_> = (0..2 * procs())
-        .map(|n| {
-            go(move || {
-                while !STOP.load(Ordering::Relaxed) {
-                    STEPS[n].fetch_add(1, Ordering::SeqCst);
-                }
-            })
-        })
-        .collect();
+    let hogs = go_each(0..2 * procs(), move |n| {
+        while !STOP.load(Ordering::Relaxed) {
+            STEPS[n].fetch_add(1, Ordering::SeqCst);
+        }
+    });
     for _ in 0..10 {
         // Main sleeps, so that different Gs are running at each stop.
         sleep(Duration::from_millis(3));
@@ -37,7 +35,7 @@ fn nothing_runs_while_the_world_is_stopped() {
         }
     }
     STOP.store(true, Ordering::Relaxed);
-    hogs.into_iter().for_each(|hog| hog.join().unwrap());
+    join_all(hogs);
     let stops = scheduler().unwrap().stops();
     assert!(stops.count >= 10, "{stops:?}");
 }
@@ -69,7 +67,7 @@ fn set_procs_works_under_load() {
         FINISHED.fetch_add(1, Ordering::Relaxed);
     }
     let original = procs();
-    let actors: Vec<_> = (0..300).map(|seed| go(move || act(seed))).collect();
+    let actors = go_each(0..300, act);
     let mut random = fastrand::Rng::with_seed(0);
     while FINISHED.load(Ordering::Relaxed) < 300 {
         let wanted = random.usize(1..=2 * num_cpu());
@@ -77,7 +75,7 @@ fn set_procs_works_under_load() {
         assert_eq!(procs(), wanted);
         sleep(Duration::from_millis(1));
     }
-    actors.into_iter().for_each(|actor| actor.join().unwrap());
+    join_all(actors);
     set_procs(original).unwrap();
     assert_eq!(procs(), original);
 }
@@ -89,17 +87,12 @@ fn more_ps_than_cpus_share_the_cpus() {
     static ARRIVED: AtomicUsize = AtomicUsize::new(0);
     let wanted = num_cpu() + 2;
     set_procs(wanted).unwrap();
-    let handles: Vec<_> = (0..wanted)
-        .map(|_| {
-            go(move || {
-                ARRIVED.fetch_add(1, Ordering::SeqCst);
-                while ARRIVED.load(Ordering::SeqCst) < wanted {
-                    core::hint::spin_loop();
-                }
-            })
-        })
-        .collect();
-    handles.into_iter().for_each(|handle| handle.join().unwrap());
+    join_all(go_each(0..wanted, move |_| {
+        ARRIVED.fetch_add(1, Ordering::SeqCst);
+        while ARRIVED.load(Ordering::SeqCst) < wanted {
+            core::hint::spin_loop();
+        }
+    }));
 }
 guest_test!(more_ps_than_cpus_share_the_cpus, smp = &[1, 2], isolated, options = &["slice_us=1000"]);
 
@@ -111,40 +104,32 @@ fn no_other_g_runs_on_the_m_of_a_locked_g() {
     }
     static OWNERS: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];
     let owner = || OWNERS[machine() as usize].load(Ordering::SeqCst);
-    let locked: Vec<_> = (1..=2 * procs() + 2)
-        .map(|n| {
-            go(move || {
-                let locked = kernel::platform::lock_thread();
-                let before = machine();
-                OWNERS[before as usize].store(n, Ordering::SeqCst);
-                for round in 0..20 {
-                    match round % 5 {
-                        0 => yield_now(),
-                        1 => sleep(Duration::from_micros(200)),
-                        2 => disk::delay(Duration::from_micros(200)).unwrap(),
-                        3 => go(yield_now).join().unwrap(),
-                        _ => (0..20_000).for_each(|_| core::hint::spin_loop()),
-                    }
-                    assert_eq!((machine(), owner()), (before, n));
-                }
-                OWNERS[before as usize].store(0, Ordering::SeqCst);
-                drop(locked);
-            })
-        })
-        .collect();
-    let others: Vec<_> = (0..4 * procs())
-        .map(|_| {
-            go(move || {
-                for _ in 0..50 {
-                    {
-                        let _pinned = kernel::percpu::PreemptGuard::new();
-                        assert_eq!(owner(), 0);
-                    }
-                    yield_now();
-                }
-            })
-        })
-        .collect();
+    let locked = go_each(1..=2 * procs() + 2, move |n| {
+        let locked = kernel::platform::lock_thread();
+        let before = machine();
+        OWNERS[before as usize].store(n, Ordering::SeqCst);
+        for round in 0..20 {
+            match round % 5 {
+                0 => yield_now(),
+                1 => sleep(Duration::from_micros(200)),
+                2 => disk::delay(Duration::from_micros(200)).unwrap(),
+                3 => go(yield_now).join().unwrap(),
+                _ => (0..20_000).for_each(|_| core::hint::spin_loop()),
+            }
+            assert_eq!((machine(), owner()), (before, n));
+        }
+        OWNERS[before as usize].store(0, Ordering::SeqCst);
+        drop(locked);
+    });
+    let others = go_each(0..4 * procs(), move |_| {
+        for _ in 0..50 {
+            {
+                let _pinned = kernel::percpu::PreemptGuard::new();
+                assert_eq!(owner(), 0);
+            }
+            yield_now();
+        }
+    });
     locked.into_iter().chain(others).for_each(|handle| handle.join().unwrap());
 }
 guest_test!(no_other_g_runs_on_the_m_of_a_locked_g, smp = &[1, 2, 8], isolated, options = &["slice_us=1000"]);

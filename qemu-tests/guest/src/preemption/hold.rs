@@ -14,6 +14,8 @@ use kernel::prelude::*;
 use super::state::{Lost, State};
 use super::{preemptions, storm};
 
+use crate::several::go_each;
+
 /// The combined results of Gs that loaded known values into all registers, held them for a while, and compared them.
 #[derive(Default)]
 struct Tally {
@@ -120,7 +122,7 @@ fn hold_through(wanted: u64, how: fn(u64, u64) -> Tally) -> Tally {
     FRESH_STACKS.store(0, Ordering::Relaxed);
     let end = preemptions() + wanted;
     let storm = storm();
-    let holders: Vec<_> = (0..3 * procs() as u64).map(|seed| go(move || how(seed, end))).collect();
+    let holders = go_each(0..3 * procs() as u64, move |seed| how(seed, end));
     let mut tally = Tally::default();
     holders.into_iter().for_each(|holder| tally.add(holder.join().unwrap()));
     drop(storm);

@@ -16,6 +16,8 @@ use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
 use kernel::sync::{InterruptMutex, PreemptMutex};
 
+use crate::several::{go_each, join_all};
+
 fn preemptions() -> u64 {
     scheduler().expect("the scheduler runs").counts().preemptions
 }
@@ -84,15 +86,11 @@ guest_test!(sections_with_preemption_off_are_not_preempted, smp = &[1], icount, 
 fn ipi_preempts_a_g_on_another_cpu() {
     static STOP: AtomicBool = AtomicBool::new(false);
     let before = preemptions();
-    let hogs: Vec<_> = (1..procs())
-        .map(|_| {
-            go(|| {
-                while !STOP.load(Ordering::Relaxed) {
-                    core::hint::black_box(());
-                }
-            })
-        })
-        .collect();
+    let hogs = go_each(1..procs(), move |_| {
+        while !STOP.load(Ordering::Relaxed) {
+            core::hint::black_box(());
+        }
+    });
     // There are fewer hogs than other CPUs or as many, so main finds a CPU without a hog.
     let wanted = before + 1_000;
     while preemptions() < wanted {
@@ -106,7 +104,7 @@ fn ipi_preempts_a_g_on_another_cpu() {
         yield_now();
     }
     STOP.store(true, Ordering::Relaxed);
-    hogs.into_iter().for_each(|hog| hog.join().unwrap());
+    join_all(hogs);
 }
 // A slice lasts ten seconds, so that no tick ends a slice during the test.
 guest_test!(ipi_preempts_a_g_on_another_cpu, smp = &[2, 8], options = &["slice_us=10000000"]);

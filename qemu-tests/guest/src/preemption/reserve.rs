@@ -12,6 +12,8 @@ use kernel::prelude::*;
 
 use super::{preemptions, storm};
 
+use crate::several::{go_each, join_all, spawn_each};
+
 /// The pattern that fills the reserve before the test.
 const PAINT: u64 = 0x9a17_9a17_9a17_9a17;
 
@@ -55,16 +57,12 @@ fn preemption_stays_within_its_reserve() {
     STOP.store(false, Ordering::SeqCst);
     let count = 2 * procs();
     let storm = storm();
-    let spinners: Vec<_> = (0..count).map(|_| go(spin_at_the_bottom)).collect();
-    let sleepers: Vec<_> = (1..4)
-        .map(|n| {
-            go(move || {
-                while !STOP.load(Ordering::SeqCst) {
-                    sleep(Duration::from_micros(50 * n));
-                }
-            })
-        })
-        .collect();
+    let spinners = spawn_each(0..count, |_| spin_at_the_bottom);
+    let sleepers = go_each(1..4, move |n| {
+        while !STOP.load(Ordering::SeqCst) {
+            sleep(Duration::from_micros(50 * n));
+        }
+    });
     let (sender, receiver) = channel::<u64>(1);
     let receiving = go(move || receiver.iter().count());
     while SPINNING.load(Ordering::SeqCst) < count {
@@ -79,8 +77,8 @@ fn preemption_stays_within_its_reserve() {
     drop(storm);
     STOP.store(true, Ordering::SeqCst);
     drop(sender);
-    let depths: Vec<_> = spinners.into_iter().map(|spinner| spinner.join().expect("it does not panic")).collect();
-    sleepers.into_iter().for_each(|sleeper| sleeper.join().expect("it does not panic"));
+    let depths: Vec<_> = join_all(spinners);
+    join_all(sleepers);
     receiving.join().expect("it does not panic");
     let deepest = depths.into_iter().max().expect("one at least");
     println!("preemption takes {deepest} bytes of {RESERVE}");
