@@ -314,7 +314,7 @@ fn soak(duration: Duration) -> Result<(), String> {
 }
 
 fn a_while() -> Result<(), String> {
-    soak(Duration::from_secs(20))
+    soak(Duration::from_secs(5))
 }
 guest_test!(a_while, smp = &[1, 8], isolated, options = &["panic=isolate"], seconds = 90);
 
