@@ -78,7 +78,9 @@ pub(crate) fn device_errors_are_returned_to_their_callers(firmware: Firmware) {
 
 pub(crate) fn thousand_gs_read_and_write_parts_of_the_same_sectors(firmware: Firmware) {
     let disks = Disks::new(firmware, [("", 800_000)]);
-    for cpus in ["1", "2", "8"] {
+    // Firmware does not change how the CPUs share a disk, and each boot of it takes seconds.
+    let counts = if firmware == Firmware::Pvh { &["1", "2", "8"][..] } else { &["8"] };
+    for &cpus in counts {
         disks.check_guest("disks::thousand_gs_read_and_write_parts_of_the_same_sectors", &["--disk-rw", "--smp", cpus]);
     }
 }

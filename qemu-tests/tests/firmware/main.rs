@@ -39,7 +39,7 @@ use crate::picture::Picture;
 
 /// The tests in the kernel that belong to the ordinary run: CPUs, clocks, interrupts, memory, the console, arguments,
 /// preemption and a report. Most of them share a boot.
-const ORDINARY: [&str; 11] = [
+const ORDINARY: [&str; 10] = [
     "machine::all_cpus_are_up",
     "machine::arguments_arrive_as_they_were_given",
     "machine::clock_is_the_same_on_all_cpus",
@@ -49,7 +49,6 @@ const ORDINARY: [&str; 11] = [
     "misuse::too_many_dones",
     "scheduler::blocked_ms_hand_off_their_ps",
     "scheduler::hogs_are_preempted",
-    "scheduler::stealing_spreads_gs_to_all_cpus",
     "signals::interrupt_readies_a_g",
 ];
 
