@@ -49,16 +49,10 @@ impl<Plat: Platform> State<Plat> {
                 self.abandon_connection(index, now);
             }
         }
-        for index in 0..self.listeners.len() {
-            if self.listeners[index].users == Users::One(goroutine) {
-                self.abandon_listener(index, now);
-            }
-        }
     }
 
-    /// Ends everything, because the link is broken for ever.
+    /// Ends everything, because the link is broken for ever. The listeners have ended.
     pub(crate) fn close(&mut self, now: Instant) {
-        (0..self.listeners.len()).for_each(|index| self.abandon_listener(index, now));
         for index in self.connections.indices() {
             self.abandon_connection(index, now);
             // No peer will answer.
@@ -83,14 +77,6 @@ impl<Plat: Platform> State<Plat> {
         connection.owner = Owner::Abandoned;
         self.abandoned += 1;
         self.settle(index, now);
-    }
-
-    /// Ends a listener whose value was not dropped.
-    fn abandon_listener(&mut self, index: usize, now: Instant) {
-        if self.listeners[index].listener.is_some() {
-            self.unlisten(index, now);
-            self.listeners[index].is_abandoned = true;
-        }
     }
 
     /// Removes a connection or a UDP socket that was [abandoned](Self::abandon), because its value was dropped

@@ -1,7 +1,5 @@
-//! What programs do with the state of a stack: listeners, new connections, and the end of both.
+//! What programs do with the state of a shard: new connections and UDP sockets, and the end of both.
 
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use gmp_sched::chan::Receiver;
@@ -10,91 +8,34 @@ use gmp_sched::time::Instant;
 use smoltcp::socket::tcp::State as TcpState;
 use smoltcp::wire::IpCidr;
 
-use crate::abandoned::Users;
 use crate::connection::{Connection, Owner};
 use crate::error::NetError;
-use crate::key::{Key, Protocol, unspecified};
+use crate::key::{Key, Protocol, overlap, unspecified};
+use crate::listeners::ConnectionId;
 use crate::packet::std_duration;
-use crate::readiness::{Readiness, Waits};
+use crate::readiness::Waits;
 use crate::socket::Way;
-use crate::state::{BACKLOG, HALF_OPEN, Listener, Place, SILENCE, State};
+use crate::state::{FIRST_FREE_PORT, HALF_OPEN, SILENCE, State};
 
-/// The ports that are chosen for connections, and for listeners without a fixed port.
-const FIRST_FREE_PORT: u16 = 49_152;
+/// How many ports are chosen for connections.
 const FREE_PORTS: u16 = 1 << 14;
 
 impl<Plat: Platform> State<Plat> {
-    /// Makes a listener. Returns its index, its port, and the wait queues: `accept` waits in `readable`.
-    pub(crate) fn listen(&mut self, at: SocketAddr) -> Result<(usize, u16, &'static Waits<Plat>), NetError> {
-        let address = at.ip();
-        let is_free = |port: &u16| !self.is_listened(address, *port);
-        let port = match at.port() {
-            0 => (FIRST_FREE_PORT..=u16::MAX).find(is_free),
-            port => Some(port).filter(is_free),
-        };
-        let port = port.ok_or(NetError::AddrInUse)?;
-        let (mut half_open, mut ready) = (Vec::new(), VecDeque::new());
-        half_open.try_reserve_exact(BACKLOG).map_err(|_| OutOfResources)?;
-        ready.try_reserve_exact(BACKLOG).map_err(|_| OutOfResources)?;
-        let unused = self.listeners.iter().position(|place| place.listener.is_none() && !place.is_abandoned);
-        let index = unused.unwrap_or(self.listeners.len());
-        if unused.is_none() {
-            self.listeners.try_reserve(1).map_err(|_| OutOfResources)?;
-            self.listeners.push(Place {
-                listener: None,
-                waits: Waits::allocate()?,
-                select: Readiness::new(),
-                users: Users::Nobody,
-                is_abandoned: false,
-            });
-        }
-        let place = &mut self.listeners[index];
-        (place.listener, place.users) = (Some(Listener { address, port, half_open, ready }), Users::Nobody);
-        Ok((index, port, self.listeners[index].waits))
-    }
-
-    /// Whether there is a listener with this port, and with this address or, if one of the two is unspecified, with any of
-    /// its kind.
-    fn is_listened(&self, address: IpAddr, port: u16) -> bool {
-        let mut listeners = self.listeners.iter().filter_map(|place| place.listener.as_ref());
-        listeners.any(|other| other.port == port && overlap(other.address, address))
-    }
-
     /// Makes a connection for the listener of this port. Returns `None` if there is no listener.
     ///
     /// # Errors
     /// If the listener has no room, or there is no memory.
     pub(crate) fn half_open(&mut self, key: Key) -> Result<Option<usize>, OutOfResources> {
-        let takes = |it: &Listener| it.port == key.port && overlap(it.address, key.local);
-        let place = self.listeners.iter().position(|place: &Place<Plat>| place.listener.as_ref().is_some_and(takes));
-        let Some(index) = place else { return Ok(None) };
-        let Some(listener) = &mut self.listeners[index].listener else { return Ok(None) };
-        if listener.half_open.len() + listener.ready.len() >= BACKLOG {
-            return Err(OutOfResources);
-        }
-        let added = self.connections.add(key, Owner::HalfOpen(index))?;
-        // There is room for the whole backlog.
-        listener.half_open.push(added);
-        let socket = self.connections.get(added).ok_or(OutOfResources)?.socket();
-        socket.set_timeout(std_duration(HALF_OPEN));
-        // The socket is new, and the port is not zero.
-        let _ = socket.listen(key.port);
-        Ok(Some(added))
-    }
-
-    /// Removes a connection from the half-open ones of a listener.
-    pub(crate) fn leave_half_open(&mut self, listener: usize, connection: usize) {
-        if let Some(listener) = &mut self.listeners[listener].listener {
-            listener.half_open.retain(|&index| index != connection);
-        }
-    }
-
-    /// Returns the receiver for a select that waits for a connection.
-    pub(crate) fn acceptable(&mut self, listener: usize) -> Result<Receiver<(), Plat>, NetError> {
-        let is_broken = self.check_link().is_err();
-        let Place { listener, select, is_abandoned, .. } = &mut self.listeners[listener];
-        let has_ready = listener.as_ref().is_some_and(|listener| !listener.ready.is_empty());
-        select.receiver(|| is_broken || *is_abandoned || has_ready)
+        let (listeners, shard) = (self.listeners, self.shard);
+        let added = listeners.begin(key, |listener| {
+            let index = self.connections.add(key, Owner::HalfOpen(listener))?;
+            let socket = self.connections.get(index).ok_or(OutOfResources)?.socket();
+            socket.set_timeout(std_duration(HALF_OPEN));
+            // The socket is new, and the port is not zero.
+            let _ = socket.listen(key.port);
+            Ok(ConnectionId { shard, index })
+        });
+        added.map(|added| added.map(|id| id.index))
     }
 
     /// Returns the receiver for a select that waits for a read or a write of a connection or a UDP socket.
@@ -104,23 +45,26 @@ impl<Plat: Platform> State<Plat> {
         selects[way as usize].receiver(|| is_broken || is_ready[way as usize])
     }
 
-    /// Takes the next connection that waits for `accept`. It belongs to the caller from now on.
-    pub(crate) fn accept(&mut self, listener: usize) -> Option<usize> {
-        let Place { listener, select, .. } = &mut self.listeners[listener];
-        let ready = &mut listener.as_mut()?.ready;
-        let index = ready.pop_front()?;
-        if !ready.is_empty() {
-            select.announce();
+    /// Makes a connection one of the program, which `accept` has got from the listeners.
+    ///
+    /// # Errors
+    /// The link is broken. Then the connection was removed.
+    pub(crate) fn take_over(&mut self, index: usize) -> Result<(), NetError> {
+        let result = self.check_link();
+        match self.connections.get(index) {
+            Some(connection) if result.is_ok() => connection.owner = Owner::Stream,
+            _ => self.connections.remove(index),
         }
-        self.connections.get(index)?.owner = Owner::Stream;
-        Some(index)
+        result
     }
 
-    /// Ends a listener. Its connections that no program has accepted are reset.
-    pub(crate) fn unlisten(&mut self, index: usize, now: Instant) {
-        (self.listeners[index].is_abandoned, self.listeners[index].select) = (false, Readiness::new());
-        let Some(listener) = self.listeners[index].listener.take() else { return };
-        listener.half_open.into_iter().chain(listener.ready).for_each(|connection| self.release(connection, now));
+    /// Resets a connection that no program has accepted, because its listener has ended.
+    pub(crate) fn reset(&mut self, index: usize, listener: usize, now: Instant) {
+        let owner = self.connections.get(index).map(|connection| connection.owner);
+        // A half-open connection may have ended meanwhile, and another one may have the index.
+        if owner == Some(Owner::HalfOpen(listener)) || owner == Some(Owner::Queued(listener)) {
+            self.release(index, now);
+        }
     }
 
     /// Makes a UDP socket. Returns its index and its port. The port 0 stands for a free one.
@@ -187,9 +131,9 @@ impl<Plat: Platform> State<Plat> {
         let mut ports = (0..FREE_PORTS).map(|step| FIRST_FREE_PORT + self.last_port.wrapping_add(step) % FREE_PORTS);
         // A connection from this computer to itself with the same port at both ends would get its own segments.
         let is_own_end = |port| port == peer_port && local == peer;
-        let is_used = |port| is_own_end(port) || self.is_listened(local, port);
-        let is_free = |port: &u16| !is_used(*port) && self.connections.find(key(*port)).is_none();
-        let is_free = |port: &u16| is_free(port) && !self.time_waits.has(key(*port), now);
+        let is_mine = |port| self.flows.shard_of(&key(port)) == self.shard && !is_own_end(port);
+        let is_used = |port| self.connections.find(key(port)).is_some() || self.time_waits.has(key(port), now);
+        let is_free = |&port: &u16| is_mine(port) && !is_used(port) && !self.listeners.is_listened(local, port);
         let port = ports.find(is_free).ok_or(NetError::AddrInUse)?;
         self.last_port = port - FIRST_FREE_PORT + 1;
         let index = self.connections.add(key(port), Owner::Stream)?;
@@ -220,9 +164,4 @@ impl<Plat: Platform> State<Plat> {
         self.connections.close_selects(index);
         self.settle(index, now);
     }
-}
-
-/// Whether two addresses are equal, or of one kind and one of them stands for all of this kind.
-fn overlap(one: IpAddr, other: IpAddr) -> bool {
-    one == other || ((one.is_unspecified() || other.is_unspecified()) && one.is_ipv4() == other.is_ipv4())
 }

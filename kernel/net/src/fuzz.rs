@@ -18,9 +18,9 @@ use smoltcp::wire::{
 pub(crate) use self::checksums::fill_segment;
 use self::checksums::restore_checksums;
 use crate::ipv6::tests::{self as ipv6, GLOBAL, NEAR, ROUTER};
+use crate::listeners::BACKLOG;
 use crate::peers::refusals::message;
 use crate::stack::{Configuration, Ipv6, Usage};
-use crate::state::BACKLOG;
 use crate::tests::{ADDRESS, Bench, SERVER, datagram, from_server};
 
 /// The ports of the fuzzed computer, and others.
@@ -48,7 +48,7 @@ impl Fuzzer {
         let configuration = Configuration { address, ipv6: Ipv6::Automatic, dns, seed: 1, ..Configuration::default() };
         let mut bench = Bench::with(&configuration, usize::MAX);
         let both = [Ipv4Addr::UNSPECIFIED.into(), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
-        let listeners = both.map(|address| bench.state.listen((address, 7).into()).unwrap().0);
+        let listeners = both.map(|address| bench.state.listeners.listen((address, 7).into()).unwrap().0);
         let sockets = both.map(|address| bench.state.bind_datagrams((address, 9).into()).unwrap().0);
         let random = fastrand::Rng::with_seed(seed);
         Self { bench, random, seen: Vec::new(), listeners, sockets, streams: Vec::new(), done: [0; 4] }

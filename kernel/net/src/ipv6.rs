@@ -5,19 +5,19 @@
 //! nothing while there is no router, so that connections would not be served in time, and a router that names a first
 //! part of more than 128 bits ends the program (version 0.14).
 
-use core::net::{IpAddr, Ipv6Addr};
+use core::net::Ipv6Addr;
 use core::time::Duration;
 
 use gmp_sched::platform::Platform;
 use gmp_sched::time::Instant;
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
-    EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, Icmpv6Message, Icmpv6Packet, Icmpv6Repr, IpCidr,
+    EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, Icmpv6Message, Icmpv6Packet, Icmpv6Repr,
     IpProtocol, Ipv6Cidr, Ipv6Packet, Ipv6Repr, NdiscNeighborFlags, NdiscOption, NdiscOptionType,
     NdiscPrefixInformation, NdiscRepr,
 };
 
-use crate::error::NetError;
+use crate::own::Own;
 use crate::stack::Ipv6;
 use crate::state::State;
 
@@ -78,14 +78,11 @@ impl Addresses {
         Self { is_automatic, questions, next, link_local, global, router }
     }
 
-    /// Returns the address that is not only valid on the link, and the router.
-    fn known(&self) -> (Option<Ipv6Cidr>, Option<Ipv6Addr>) {
-        (self.global.map(|(address, _)| address), self.router.map(|(router, _)| router))
-    }
-
-    /// Whether there is an address that is valid beyond the link.
-    pub(crate) fn has_global(&self) -> bool {
-        self.global.is_some()
+    /// Adds what is known to the addresses of the computer.
+    pub(crate) fn add_to(&self, own: Own) -> Own {
+        let global = self.global.map(|(address, _)| address);
+        let router = self.router.map(|(router, _)| router);
+        Own { link_local: self.link_local, global, router, is_asking: self.is_asking(), ..own }
     }
 
     /// Returns when something is to be done.
@@ -95,13 +92,12 @@ impl Addresses {
     }
 
     /// Whether a router may still answer.
-    pub(crate) fn is_asking(&self) -> bool {
+    fn is_asking(&self) -> bool {
         self.next != Instant::NEVER
     }
 
-    /// Takes over what a router has said. Returns whether an address, or the router, has changed.
-    fn take_over(&mut self, said: &Advertisement, mac: EthernetAddress, now: Instant) -> bool {
-        let before = self.known();
+    /// Takes over what a router has said.
+    fn take_over(&mut self, said: &Advertisement, mac: EthernetAddress, now: Instant) {
         let is_known = self.router.is_none_or(|(router, _)| router == said.router);
         if is_known {
             self.router = Some((said.router, now + said.lifetime)).filter(|_| said.lifetime != Duration::ZERO);
@@ -116,15 +112,12 @@ impl Addresses {
             }
         }
         self.next = Instant::NEVER;
-        before != self.known()
     }
 
-    /// Forgets what is not valid any more. Returns whether there was any.
-    fn expire(&mut self, now: Instant) -> bool {
-        let before = self.known();
+    /// Forgets what is not valid any more.
+    fn expire(&mut self, now: Instant) {
         self.global = self.global.filter(|(_, end)| *end > now);
         self.router = self.router.filter(|(_, end)| *end > now);
-        before != self.known()
     }
 }
 
@@ -180,7 +173,7 @@ impl<Plat: Platform> State<Plat> {
     /// Answers a question for the MAC address of the loopback, which a frame of `bytes` bytes asks. smoltcp asks it, and
     /// does not answer it.
     pub(crate) fn answer_own_question(&mut self, bytes: usize) {
-        if self.ipv6.known().0.is_some_and(|own| own.address().is_loopback()) {
+        if self.own.global.is_some_and(|own| own.address().is_loopback()) {
             // Other frames stay as they are, or are of no use.
             let _ = make_answer(&mut self.received[..bytes]);
         }
@@ -190,48 +183,26 @@ impl<Plat: Platform> State<Plat> {
         EthernetAddress(self.wire.link.mac())
     }
 
-    /// Gives the addresses to smoltcp.
-    pub(crate) fn configure_ipv6(&mut self) {
-        let ((global, router), link_local) = (self.ipv6.known(), self.ipv6.link_local);
-        self.interface.update_ip_addrs(|addresses| {
-            addresses.retain(|address| matches!(address, IpCidr::Ipv4(_)));
-            for address in [global, link_local].into_iter().flatten() {
-                // There is room for three addresses.
-                let _ = addresses.push(IpCidr::Ipv6(address));
-            }
-        });
-        self.interface.routes_mut().remove_default_ipv6_route();
-        if let Some(router) = router {
-            // There is room for a route of each kind.
-            let _ = self.interface.routes_mut().add_default_ipv6_route(router);
-        }
-        self.configured.readable.notify_all();
-    }
-
     /// Does what is due for the addresses: asks for a router, or forgets what is not valid any more.
     pub(crate) fn settle_ipv6(&mut self, now: Instant) {
         if self.ipv6.next <= now && self.wire.link.can_send() {
             if self.ipv6.questions == 0 {
                 self.ipv6.next = Instant::NEVER;
-                self.configured.readable.notify_all();
             } else {
                 self.ask_for_router();
                 (self.ipv6.questions, self.ipv6.next) = (self.ipv6.questions - 1, now + INTERVAL);
             }
         }
-        if self.ipv6.expire(now) {
-            self.configure_ipv6();
-            self.end_lost_connections(now);
-        }
+        self.ipv6.expire(now);
     }
 
     /// Takes over what a router has said, if this frame of `bytes` bytes is such a message.
     pub(crate) fn hear_router(&mut self, bytes: usize, now: Instant) {
         if self.ipv6.is_automatic
             && let Some(said) = advertisement(&self.received[..bytes])
-            && self.ipv6.take_over(&said, self.mac(), now)
         {
-            self.configure_ipv6();
+            self.ipv6.take_over(&said, self.mac(), now);
+            self.note_own(now);
         }
     }
 
@@ -255,25 +226,5 @@ impl<Plat: Platform> State<Plat> {
         let mut to = Icmpv6Packet::new_unchecked(to.payload_mut());
         message.emit(&packet.src_addr, &packet.dst_addr, &mut to, &ChecksumCapabilities::default());
         self.wire.link.send(frame.into_inner());
-    }
-
-    /// Returns the address of this computer from which `peer` is reached, or an error if there will be none. Returns `None`
-    /// if it is not known yet.
-    pub(crate) fn source_if_known(&self, peer: IpAddr) -> Option<Result<IpAddr, NetError>> {
-        match self.source(peer) {
-            None if peer.is_ipv6() && !self.ipv6.is_asking() => Some(Err(NetError::AddrNotAvailable)),
-            source => source.map(Ok),
-        }
-    }
-
-    /// Returns the address of this computer from which `peer` is reached.
-    pub(crate) fn source(&self, peer: IpAddr) -> Option<IpAddr> {
-        let IpAddr::V6(to) = peer else { return self.address().map(IpAddr::V4) };
-        if self.interface.has_ip_addr(peer) {
-            return Some(peer);
-        }
-        let is_near = to.is_unicast_link_local() || to.is_multicast();
-        let source = if is_near { self.ipv6.link_local } else { None }.or(self.ipv6.known().0);
-        source.filter(|_| !to.is_loopback()).map(|source| source.address().into())
     }
 }

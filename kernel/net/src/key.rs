@@ -1,8 +1,9 @@
 //! What finds the connection of a frame.
 
-use core::hash::{Hash, Hasher};
+use core::hash::{BuildHasher as _, Hash, Hasher};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use foldhash::fast::FixedState;
 use smoltcp::wire::{IpAddress, IpListenEndpoint};
 
 /// What distinguishes the connections of this computer.
@@ -47,6 +48,48 @@ impl Key {
         let address = Some(self.local).filter(|address| !address.is_unspecified());
         IpListenEndpoint { addr: address.map(IpAddress::from), port: self.port }
     }
+}
+
+/// Which shard of a stack has which connections. Peers cannot choose the shard, because they do not know the seed.
+#[derive(Clone, Debug)]
+pub(crate) struct Flows {
+    /// One less than the number of shards, which is a power of two.
+    mask: usize,
+    hash: FixedState,
+}
+
+impl Flows {
+    /// # Panics
+    /// If `shards` is not a power of two.
+    #[track_caller]
+    pub(crate) fn new(shards: usize, seed: u64) -> Self {
+        assert!(shards.is_power_of_two(), "{shards} shards: their number must be a power of two");
+        Self { mask: shards - 1, hash: FixedState::with_seed(seed.rotate_left(48)) }
+    }
+
+    pub(crate) fn shards(&self) -> usize {
+        self.mask + 1
+    }
+
+    /// Whether there are several shards.
+    pub(crate) fn are_divided(&self) -> bool {
+        self.mask != 0
+    }
+
+    /// Returns the shard of a connection. It is the same for both ends, so a connection of this computer with itself
+    /// has one shard.
+    pub(crate) fn shard_of(&self, key: &Key) -> usize {
+        if self.mask == 0 {
+            return 0;
+        }
+        let end = |address: IpAddr, port: u16| self.hash.hash_one((address, port)) as usize;
+        (end(key.local, key.port) ^ end(key.peer, key.peer_port)) & self.mask
+    }
+}
+
+/// Whether two addresses are equal, or of one kind and one of them stands for all of this kind.
+pub(crate) fn overlap(one: IpAddr, other: IpAddr) -> bool {
+    one == other || ((one.is_unspecified() || other.is_unspecified()) && one.is_ipv4() == other.is_ipv4())
 }
 
 /// Returns the address that stands for all addresses of the kind of `address`.

@@ -1,13 +1,13 @@
 //! TCP and UDP for Gs. A call that waits for the network blocks only its G.
 //!
 //! ```text
-//!   a G             accept, connect, read, write ──▶ the state, under one lock ◀── serve             the G that serves
+//!   a G                   connect, read, write ──▶ a shard, under its lock ◀── serve                 the G that serves
 //!                        │  ▲                        ┌──────────────────────────┐     ▲ wake
 //!                   park │  │ ready                  │ connections, by addresses│     │
-//!                        ▼  │                        │ and ports; listeners     │   signal ◀── interrupt of the link
+//!                        ▼  │                        │ and ports                │   signal ◀── interrupt of the link
 //!                   wait queues of a connection      └──────────────────────────┘
 //!                                                          frames ▲ ▼
-//!                                                             the link
+//!                                                     the link of the shard
 //! ```
 //!
 //! The protocols are those of the crate `smoltcp`, which knows nothing of Gs. A [`Stack`] adds the rest:
@@ -15,14 +15,17 @@
 //! | module | what |
 //! |---|---|
 //! | `link`, `loopback` | what a device that passes frames offers; a link from a computer to itself |
-//! | `stack`, `wake` | the lock, the G that serves the link, what wakes it, and its timer |
-//! | `state` | what the lock guards; which connection gets a frame; when a connection sends |
-//! | `services` | the clients of DHCP and DNS |
-//! | `ipv6` | the IPv6 addresses of the computer |
+//! | `stack` | the shards, and what they have in common |
+//! | `shard`, `wake` | a lock, the G that serves a link, what wakes it, and its timer |
+//! | `state` | what the lock of a shard guards; which connection gets a frame; when a connection sends |
+//! | `steering` | a link for each shard, over one device |
+//! | `listeners` | the connections that wait for `accept`, of all shards |
+//! | `services`, `ipv6` | the clients of DHCP and DNS, and the IPv6 addresses of the computer |
+//! | `own` | what they have found out, as all shards know it |
 //! | `deadlines` | which connection needs attention first |
-//! | `calls` | what programs do with the state: listeners, new connections, and the end of both |
+//! | `calls` | what programs do with the state: new connections and UDP sockets, and the end of both |
 //! | `abandoned` | what a G leaves behind that ends without dropping its values, and the end of a whole stack |
-//! | `key` | what finds the connection of a frame |
+//! | `key` | what finds the connection of a frame, and its shard |
 //! | `connection`, `connections` | a connection, which has a set of sockets with one socket; the table of connections |
 //! | `readiness` | wait queues, and a channel for selects |
 //! | `buffers` | which pages of a connection's buffers have memory |
@@ -41,11 +44,30 @@
 //! goes to the set that is found by its addresses and ports in a hash table. Frames for no connection go to a set
 //! without TCP sockets, which answers with a reset.
 //!
+//! # Shards
+//!
+//! With one lock for all connections, no second CPU could work for them. So they are divided among shards, by a hash of
+//! the addresses and ports that is the same for both directions. A shard has all that its connections need: an
+//! interface of smoltcp, a table, deadlines, TIME-WAIT, and a link. Over a loopback, the links are independent: both
+//! ends of a connection are in one shard. Over a device, `steering` gives each frame to its shard. The first shard, the
+//! owner, also has what is not divided: the UDP sockets, and the services.
+//!
+//! A G takes locks only in this order:
+//!
+//! 1. the lock of a shard, for its connections and its link. Nobody has two of them.
+//! 2. that of the listeners (`listeners`): a shard takes it when a connection begins and when it is confirmed. `accept` has
+//!    it before that of the shard, but not at the same time.
+//! 3. that of the device (`steering`), for each frame that a shard sends, and that arrives
+//! 4. that of the frames for a shard (`steering`), and that of a `wake`
+//!
+//! What a lock guards has no reference to a lock before it. Only a [`Stack`] knows all shards, and its functions lock one
+//! after the other. A test holds the lock of each shard while connections of all others come and go.
+//!
 //! # Who works
 //!
-//! The G that serves the link passes on the frames that have arrived, and does what is due at a certain time, such as
-//! a retransmission. It parks until the interrupt of the link, or until something is due: while nothing happens, no
-//! timer fires. A G that writes sends its segments itself.
+//! The G that serves the link of a shard passes on the frames that have arrived, and does what is due at a certain
+//! time, such as a retransmission. It parks until the interrupt of the link, or until something is due: while nothing
+//! happens, no timer fires. A G that writes sends its segments itself.
 
 #![no_std]
 #![deny(unsafe_code)]
@@ -68,7 +90,9 @@ mod ipv6;
 mod key;
 mod link;
 mod listener;
+mod listeners;
 mod loopback;
+mod own;
 mod packet;
 #[cfg(test)]
 mod peers;
@@ -76,11 +100,13 @@ mod readiness;
 mod sequence;
 mod services;
 mod settings;
+mod shard;
 pub mod sim;
 mod socket;
 mod split;
 mod stack;
 mod state;
+mod steering;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,8 @@ use smoltcp::iface::{Interface, PollResult, SocketSet};
 use smoltcp::phy::{Checksum, ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 use smoltcp::wire::{
-    EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, Ipv6ExtHeader, Ipv6Packet, TcpPacket, UdpPacket,
+    ArpOperation, ArpPacket, EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, Ipv6ExtHeader, Ipv6Packet,
+    TcpPacket, UdpPacket,
 };
 
 use crate::icmp::{self, Refusal};
@@ -20,10 +21,11 @@ use crate::link::Link;
 use crate::sequence::{self, Sent};
 use crate::split::split;
 
-/// The types of the messages of ICMPv6 about neighbours and routers (RFC 4861, 4), and that of the question for a
-/// neighbour's MAC address.
+/// The types of the messages of ICMPv6 about neighbours and routers (RFC 4861, 4), and those of the question for a
+/// neighbour's MAC address, and of the answer.
 const ABOUT_NEIGHBOURS: RangeInclusive<u8> = 133..=137;
 const NEIGHBOUR_SOLICITATION: u8 = 135;
+const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
 
 /// Returns a time of the scheduler's clock as smoltcp counts it: rounded down, so that nothing happens too early.
 pub(crate) fn micros(now: gmp_sched::time::Instant) -> Instant {
@@ -162,6 +164,18 @@ fn asks_for_neighbour(frame: &[u8]) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether a frame [about neighbours](Class::Neighbour) is the answer to a question for a MAC address.
+pub(crate) fn answers_question(frame: &[u8]) -> bool {
+    let frame = EthernetFrame::new_unchecked(frame);
+    if frame.ethertype() == EthernetProtocol::Arp {
+        return ArpPacket::new_checked(frame.payload()).is_ok_and(|it| it.operation() == ArpOperation::Reply);
+    }
+    let packet = Ipv6Packet::new_checked(frame.payload());
+    packet.is_ok_and(|it| {
+        content_of_ipv6(&it).is_some_and(|(_, content)| content.first() == Some(&NEIGHBOUR_ADVERTISEMENT))
+    })
 }
 
 /// Lets the sockets of a set send what they have to send. Returns when they need attention again, which is now only if

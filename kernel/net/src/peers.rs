@@ -114,7 +114,7 @@ impl Peer {
 /// Returns a computer that knows its neighbour and listens on port 7, and the index of the listener.
 fn computer() -> (Bench, usize) {
     let mut bench = Bench::new(Some(ADDRESS), usize::MAX);
-    let (listener, ..) = bench.state.listen(on(7)).unwrap();
+    let (listener, _) = bench.state.listeners.listen(on(7)).unwrap();
     // Answers that were not asked for are not believed.
     let stream = bench.state.connect((SERVER, 9).into(), bench.now).unwrap();
     let mut peer = Peer::new(9, 0);

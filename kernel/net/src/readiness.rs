@@ -1,4 +1,5 @@
-//! How Gs wait for a socket: in wait queues, and, for selects, at a channel that gets a value when a call need not wait.
+//! How Gs wait for a socket: in wait queues, and, for selects, at a channel that gets a value when a call need not
+//! wait.
 
 use alloc::vec::Vec;
 
@@ -8,20 +9,25 @@ use gmp_sched::sync::Condvar;
 
 use crate::error::NetError;
 
-/// The wait queues of a connection, which are used with the lock of the stack. Never freed, only used again.
+/// The wait queues of a connection, which are used with the lock of its shard. Never freed, only used again.
 pub(crate) struct Waits<Plat: Platform> {
     pub(crate) readable: Condvar<Plat>,
     pub(crate) writable: Condvar<Plat>,
 }
 
 impl<Plat: Platform> Waits<Plat> {
-    /// Allocates wait queues. On stable Rust, safe code can allocate room for one value fallibly only as a vector.
     pub(crate) fn allocate() -> Result<&'static Self, OutOfResources> {
-        let mut one = Vec::new();
-        one.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-        one.push(Self { readable: Condvar::new(), writable: Condvar::new() });
-        Ok(&one.leak()[0])
+        leak(Self { readable: Condvar::new(), writable: Condvar::new() })
     }
+}
+
+/// Allocates room for a value for ever. On stable Rust, safe code can allocate room for one value fallibly only as a
+/// vector.
+pub(crate) fn leak<T>(value: T) -> Result<&'static T, OutOfResources> {
+    let mut one = Vec::new();
+    one.try_reserve_exact(1).map_err(|_| OutOfResources)?;
+    one.push(value);
+    Ok(&one.leak()[0])
 }
 
 /// The channel of one kind of calls of a socket. It exists from the first select on, and is closed with the socket.

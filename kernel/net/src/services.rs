@@ -8,10 +8,9 @@ use gmp_sched::time::Instant;
 use smoltcp::iface::{SocketHandle, SocketSet};
 use smoltcp::socket::dns::{GetQueryResultError, QueryHandle, StartQueryError};
 use smoltcp::socket::{dhcpv4, dns};
-use smoltcp::wire::{DnsQueryType, IpAddress, IpCidr, Ipv4Cidr};
+use smoltcp::wire::{DnsQueryType, IpAddress, Ipv4Cidr};
 
 use crate::error::NetError;
-use crate::key::Protocol;
 use crate::packet::send;
 use crate::stack::Configuration;
 use crate::state::State;
@@ -24,6 +23,9 @@ pub(crate) struct Services {
     pub(crate) sockets: SocketSet<'static>,
     dhcp: Option<SocketHandle>,
     dns: SocketHandle,
+    /// The IPv4 address, and the computer that passes packets on: given, or found by DHCP.
+    pub(crate) ipv4: Option<Ipv4Cidr>,
+    pub(crate) gateway: Option<Ipv4Addr>,
     /// The server for names, if it was given, so that those of DHCP are not used.
     pub(crate) name_server: Option<IpAddr>,
     /// How many names are being looked up.
@@ -33,39 +35,45 @@ pub(crate) struct Services {
 }
 
 impl Services {
-    /// Without an address, DHCP is used.
-    pub(crate) fn new(configuration: &Configuration, now: Instant) -> Result<Self, OutOfResources> {
+    /// Without an address, DHCP is used. Without a configuration there are no services, only the set.
+    pub(crate) fn new(configuration: Option<&Configuration>, now: Instant) -> Result<Self, OutOfResources> {
         let mut sockets = SocketSet::new(Vec::new());
-        let uses_dhcp = configuration.address.is_none();
+        let uses_dhcp = configuration.is_some_and(|it| it.address.is_none());
         let dhcp = uses_dhcp.then(|| sockets.add(dhcpv4::Socket::new()));
         // The stack exists for ever. A vector of its own would grow.
         let mut queries = Vec::new();
-        queries.try_reserve_exact(QUERIES).map_err(|_| OutOfResources)?;
-        queries.resize_with(QUERIES, || None);
-        let servers = configuration.dns.map(IpAddress::from);
+        let most = if configuration.is_some() { QUERIES } else { 0 };
+        queries.try_reserve_exact(most).map_err(|_| OutOfResources)?;
+        queries.resize_with(most, || None);
+        let name_server = configuration.and_then(|it| it.dns);
+        let servers = name_server.map(IpAddress::from);
         let dns = sockets.add(dns::Socket::new(servers.as_slice(), queries.leak()));
         let due = if uses_dhcp { now } else { Instant::NEVER };
-        Ok(Self { sockets, dhcp, dns, name_server: configuration.dns, queries: 0, due })
+        let ipv4 = configuration.and_then(|it| it.address);
+        let ipv4 = ipv4.map(|(address, prefix)| Ipv4Cidr::new(address, prefix.min(32)));
+        let gateway = configuration.and_then(|it| it.gateway).filter(|_| ipv4.is_some());
+        Ok(Self { sockets, dhcp, dns, ipv4, gateway, name_server, queries: 0, due })
+    }
+
+    /// Takes over what DHCP has found out.
+    fn hear_dhcp(&mut self) {
+        let Some(dhcp) = self.dhcp else { return };
+        match self.sockets.get_mut::<dhcpv4::Socket<'_>>(dhcp).poll() {
+            None => {}
+            Some(dhcpv4::Event::Deconfigured) => (self.ipv4, self.gateway) = (None, None),
+            Some(dhcpv4::Event::Configured(config)) => {
+                (self.ipv4, self.gateway) = (Some(config.address), config.router);
+                if self.name_server.is_none() {
+                    let servers: Vec<_> = config.dns_servers.into_iter().map(IpAddress::Ipv4).collect();
+                    self.sockets.get_mut::<dns::Socket<'_>>(self.dns).update_servers(&servers);
+                }
+            }
+        }
     }
 }
 
 impl<Plat: Platform> State<Plat> {
-    /// Sets the IPv4 address of the computer, and the computer that passes packets on.
-    pub(crate) fn configure(&mut self, address: Option<Ipv4Cidr>, gateway: Option<Ipv4Addr>) {
-        self.interface.update_ip_addrs(|addresses| {
-            addresses.retain(|address| matches!(address, IpCidr::Ipv6(_)));
-            // There is room for three addresses.
-            let _ = address.map(|address| addresses.push(IpCidr::Ipv4(address)));
-        });
-        self.interface.routes_mut().remove_default_ipv4_route();
-        if let Some(gateway) = gateway {
-            // There is room for a route, because the last one was removed.
-            let _ = self.interface.routes_mut().add_default_ipv4_route(gateway);
-        }
-        self.configured.readable.notify_all();
-    }
-
-    /// Lets the services send what they have to send, and takes over what DHCP has found out.
+    /// Lets the services send what they have to send, and takes over what they have found out.
     pub(crate) fn settle_services(&mut self, now: Instant) {
         self.settle_ipv6(now);
         let services = &mut self.services;
@@ -79,33 +87,8 @@ impl<Plat: Platform> State<Plat> {
         if services.queries != 0 {
             self.configured.readable.notify_all();
         }
-        let Some(dhcp) = services.dhcp else { return };
-        match services.sockets.get_mut::<dhcpv4::Socket<'_>>(dhcp).poll() {
-            None => return,
-            Some(dhcpv4::Event::Deconfigured) => self.configure(None, None),
-            Some(dhcpv4::Event::Configured(config)) => {
-                let (address, router, servers) = (config.address, config.router, config.dns_servers);
-                if services.name_server.is_none() {
-                    let servers: Vec<_> = servers.into_iter().map(IpAddress::Ipv4).collect();
-                    services.sockets.get_mut::<dns::Socket<'_>>(services.dns).update_servers(&servers);
-                }
-                self.configure(Some(address), router);
-            }
-        }
-        self.end_lost_connections(now);
-    }
-
-    /// Ends the connections of addresses that the computer does not have any more.
-    pub(crate) fn end_lost_connections(&mut self, now: Instant) {
-        for index in self.connections.indices() {
-            if let Some(connection) = self.connections.get(index)
-                && connection.key.protocol == Protocol::Tcp
-                && !self.interface.has_ip_addr(connection.key.local)
-            {
-                connection.socket().abort();
-            }
-            self.settle(index, now);
-        }
+        services.hear_dhcp();
+        self.note_own(now);
     }
 
     /// Begins to look up the addresses of a name.

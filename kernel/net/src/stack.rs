@@ -1,20 +1,23 @@
-//! A stack: its lock, and the G that serves its link.
+//! A stack: its shards, and what they have in common.
 
 mod listener;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod udp;
 
 use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ops::Add;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use gmp_sched::cancel::Limit;
 use gmp_sched::goroutine::GoroutineId;
 use gmp_sched::platform::{OutOfResources, Platform};
-use gmp_sched::sync::{LimitedCondvar as _, LimitedMutex as _, Mutex, MutexGuard};
+use gmp_sched::sync::Mutex;
 use gmp_sched::time;
 use smoltcp::wire::DnsQueryType;
 
@@ -23,13 +26,19 @@ pub use self::stream::StackStream;
 pub use self::udp::StackDatagrams;
 use crate::buffers::MakeRoom;
 use crate::error::NetError;
+use crate::key::Flows;
 use crate::link::Link;
-use crate::readiness::Waits;
+use crate::listeners::{Listener, Listeners};
+use crate::loopback::Loopback;
+use crate::own::Own;
+use crate::readiness::leak;
+use crate::shard::Shard;
 use crate::state::State;
+use crate::steering::Steering;
 use crate::wake::Wake;
 
-/// The number of frames, and of connections with something due, after which the G that serves the link lets other Gs use the stack.
-const BATCH: usize = 32;
+/// The shard that has the UDP sockets, and the services: DHCP, DNS, and the search for IPv6 addresses.
+pub(crate) const OWNER: usize = 0;
 
 /// The addresses of a computer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,6 +53,9 @@ pub struct Configuration {
     pub dns: Option<IpAddr>,
     /// Random: determines the sequence numbers and ports of connections.
     pub seed: u64,
+    /// How many shards the connections have, each with a lock and a G of its own. A power of two; 0 stands for 1. More
+    /// than one let as many CPUs work for the connections at the same time.
+    pub shards: usize,
 }
 
 /// Which addresses of the kind IPv6 a computer has.
@@ -103,17 +115,17 @@ pub trait Network: Platform {
 
 /// The protocols over one link.
 pub struct Stack<Plat: Platform> {
-    state: Mutex<State<Plat>, Plat>,
-    /// For calls that wait for an address of this computer, or of a name.
-    pub(crate) configured: &'static Waits<Plat>,
-    /// Wakes the G that serves the link.
-    wake: Wake<Plat>,
+    /// Each connection is in one of them. The first one is the [`OWNER`].
+    shards: Vec<Shard<Plat>>,
+    /// Gives the shards the frames of a link, if there are several.
+    steering: Option<&'static Steering<Plat>>,
+    listeners: &'static Listeners<Plat>,
+    /// How many connections this computer has begun. They are begun in all shards in turn.
+    begun: AtomicUsize,
     /// The Gs that have ended without dropping their values, and what they have left behind is still there.
     abandoned: Mutex<Vec<GoroutineId>, Plat>,
     /// Whether there are any.
     has_abandoned: AtomicBool,
-    /// Whether the link is broken for ever, so that nobody has to serve it.
-    is_closed: AtomicBool,
 }
 
 impl<Plat: Platform> fmt::Debug for Stack<Plat> {
@@ -123,40 +135,91 @@ impl<Plat: Platform> fmt::Debug for Stack<Plat> {
 }
 
 impl<Plat: Platform> Stack<Plat> {
-    /// Makes a stack. `make_room` makes the buffers of connections. A G must call [`serve`](Self::serve).
+    /// Makes a stack. `make_room` makes the buffers of connections. Gs must call [`serve`](Self::serve).
     ///
     /// # Errors
     ///
     /// There is no memory.
+    ///
+    /// # Panics
+    ///
+    /// If the number of shards is not a power of two.
     pub fn new(
         link: Box<dyn Link>,
         make_room: MakeRoom,
         configuration: &Configuration,
     ) -> Result<Self, OutOfResources> {
-        Self::with_wake(link, make_room, configuration, Wake::by_device())
+        Self::with_wake(link, make_room, configuration, Wake::by_device)
     }
 
-    /// Like [`new`](Self::new), for a link that announces frames to the G that serves it in this way.
+    /// Like [`new`](Self::new), over a loopback. Both ends of a connection are in the same shard, so each shard has a
+    /// loopback of its own.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory.
+    ///
+    /// # Panics
+    ///
+    /// If the number of shards is not a power of two.
+    pub fn on_loopback(make_room: MakeRoom, configuration: &Configuration) -> Result<Self, OutOfResources> {
+        let links = (0..configuration.shards.max(1)).map(|_| Box::new(Loopback::new()) as Box<dyn Link>);
+        Self::with_links(links.collect(), None, make_room, configuration, Wake::by_device)
+    }
+
+    /// Like [`new`](Self::new), for a link that announces frames in the way that `make_wake` returns.
     pub(crate) fn with_wake(
         link: Box<dyn Link>,
         make_room: MakeRoom,
         configuration: &Configuration,
-        wake: Wake<Plat>,
+        make_wake: fn() -> Wake<Plat>,
     ) -> Result<Self, OutOfResources> {
-        let state = State::new(link, make_room, configuration, time::now::<Plat>())?;
-        let [has_abandoned, is_closed] = [const { AtomicBool::new(false) }; 2];
-        let (configured, abandoned) = (state.configured, Mutex::new(Vec::new()));
-        Ok(Self { state: Mutex::new(state), configured, wake, abandoned, has_abandoned, is_closed })
+        let flows = Flows::new(configuration.shards.max(1), configuration.seed);
+        if !flows.are_divided() {
+            return Self::with_links(vec![link], None, make_room, configuration, make_wake);
+        }
+        let steering = leak(Steering::new(link, flows, make_wake())?)?;
+        Self::with_links(steering.queues(), Some(steering), make_room, configuration, make_wake)
     }
 
-    /// Wakes the G that serves the link. Called by the interrupt of the link. Callable from everywhere.
+    /// Makes a stack with a shard for each link.
+    fn with_links(
+        links: Vec<Box<dyn Link>>,
+        steering: Option<&'static Steering<Plat>>,
+        make_room: MakeRoom,
+        configuration: &Configuration,
+        make_wake: fn() -> Wake<Plat>,
+    ) -> Result<Self, OutOfResources> {
+        let (flows, now) = (Flows::new(links.len(), configuration.seed), time::now::<Plat>());
+        let listeners = leak(Listeners::new())?;
+        let mut shards = Vec::new();
+        shards.try_reserve_exact(links.len()).map_err(|_| OutOfResources)?;
+        let mut own = Own::default();
+        for (number, link) in links.into_iter().enumerate() {
+            let mut state = State::new(number, flows.clone(), listeners, link, make_room, configuration, now)?;
+            if number == OWNER {
+                own = state.take_news().unwrap_or_default();
+            } else {
+                state.adopt(own, now);
+            }
+            shards.push(Shard::new(state, make_wake()));
+        }
+        let (begun, has_abandoned) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Ok(Self { shards, steering, listeners, begun, abandoned: Mutex::new(Vec::new()), has_abandoned })
+    }
+
+    /// Wakes the G that takes frames from the link. Called by the interrupt of the link. Callable from everywhere.
     pub fn announce(&'static self) {
-        self.wake.raise();
+        match self.steering {
+            Some(steering) => steering.announce(),
+            None => self.owner().announce(),
+        }
     }
 
     /// Ends what a G has left behind, which ends without dropping its values: connections that it has used last, and
-    /// listeners and UDP sockets that no other G has used. Their peers get a reset. Called by the G, which has no lock of
-    /// this crate unless it panics in this crate. Blocks it for a short time. The G that serves the link does the rest.
+    /// listeners and UDP sockets that no other G has used. Their peers get a reset. Called by the G, which has no lock
+    /// of this crate unless it panics in this crate. Blocks it for a short time. A G that serves the stack does the
+    /// rest.
     pub fn abandon(&'static self, goroutine: GoroutineId) {
         let mut abandoned = self.abandoned.lock();
         // Without memory, what the G had stays.
@@ -164,74 +227,111 @@ impl<Plat: Platform> Stack<Plat> {
             abandoned.push(goroutine);
         }
         drop(abandoned);
-        // Ordering: Release; partner: the swap in `serve`.
+        // Ordering: Release; partner: the swap in `end_abandoned`.
         self.has_abandoned.store(true, Ordering::Release);
-        self.wake.raise();
+        self.owner().announce();
     }
 
-    /// Serves the link, for ever, or until the [network](crate::sim::Network) of a simulated host is dropped. Called by one
-    /// G.
+    /// Returns how many Gs serve the stack.
+    pub fn servers(&self) -> usize {
+        self.shards.len() + usize::from(self.steering.is_some())
+    }
+
+    /// Serves a part of the stack, for ever, or until the [network](crate::sim::Network) of a simulated host is
+    /// dropped. A stack needs a G for each number from 0 to [`servers`](Self::servers) - 1, which has called this
+    /// function.
     ///
     /// # Panics
     ///
-    /// If the caller is not a G, or another G serves the link.
-    pub fn serve(&'static self) {
-        // Ordering: the lock of the state, or `wake`, orders this and `close`.
-        while !self.is_closed.load(Ordering::Relaxed) {
-            self.end_abandoned();
-            // ANCHOR: serve
-            let mut state = self.state.lock();
-            let now = time::now::<Plat>();
-            let has_more = state.receive(BATCH, now) | state.run_timers(BATCH, now);
-            let until = state.sleep();
-            drop(state);
-            if has_more {
-                gmp_sched::yield_now::yield_now::<Plat>();
-            } else {
-                self.wake.wait_until(until);
-            }
-            // ANCHOR_END: serve
+    /// If the caller is not a G, or another G serves this part.
+    pub fn serve(&'static self, number: usize) {
+        match (self.shards.get(number), self.steering) {
+            (Some(owner), _) if number == OWNER => owner.serve(|| {
+                self.end_abandoned();
+                self.tell_addresses();
+            }),
+            (Some(shard), _) => shard.serve(|| {}),
+            (None, Some(steering)) => steering.serve(|shard| self.shards[shard].announce()),
+            (None, None) => {}
         }
     }
 
-    /// Ends all connections, listeners and UDP sockets of a link that is broken, and then the G that serves it.
+    /// Ends all connections, listeners and UDP sockets of a link that is broken, and then the Gs that serve it.
     pub(crate) fn close(&'static self) {
-        self.is_closed.store(true, Ordering::Relaxed);
-        self.state.lock().close(time::now::<Plat>());
-        self.wake.raise();
+        while let Some(listener) = self.listeners.first() {
+            self.end_listener(listener);
+        }
+        self.shards.iter().for_each(Shard::close);
+        self.steering.inspect(|steering| steering.close());
     }
 
     /// Ends what Gs have left behind that have ended.
     fn end_abandoned(&'static self) {
         // Ordering: Acquire; partner: `abandon`. The numbers are there when the flag is set.
-        if self.has_abandoned.swap(false, Ordering::Acquire) {
-            let (mut state, now) = (self.state.lock(), time::now::<Plat>());
-            self.abandoned.lock().drain(..).for_each(|goroutine| state.abandon(goroutine, now));
+        if !self.has_abandoned.swap(false, Ordering::Acquire) {
+            return;
+        }
+        for goroutine in core::mem::take(&mut *self.abandoned.lock()) {
+            self.shards.iter().for_each(|shard| shard.with(|state| state.abandon(goroutine, time::now::<Plat>())));
+            while let Some(listener) = self.listeners.left_by(goroutine) {
+                self.end_listener(listener);
+            }
         }
     }
 
+    /// Tells the other shards the addresses that the services have found.
+    fn tell_addresses(&'static self) {
+        let [owner, others @ ..] = &self.shards[..] else { return };
+        if !others.is_empty()
+            && let Some(own) = owner.take_news()
+        {
+            others.iter().for_each(|shard| shard.with(|state| state.adopt(own, time::now::<Plat>())));
+        }
+    }
+
+    /// Ends a listener, and resets its connections that no program has accepted. Its index stays in use.
+    fn end_listener(&'static self, index: usize) {
+        for it in self.listeners.end(index).into_iter().flat_map(Listener::connections) {
+            self.shards[it.shard].with(|state| state.reset(it.index, index, time::now::<Plat>()));
+        }
+    }
+
+    /// Returns the shard with the UDP sockets and the services.
+    fn owner(&self) -> &Shard<Plat> {
+        &self.shards[OWNER]
+    }
+
+    /// Returns the shard for the next connection that this computer begins.
+    fn next_shard(&self) -> &Shard<Plat> {
+        &self.shards[self.begun.fetch_add(1, Ordering::Relaxed) % self.shards.len()]
+    }
+
     /// Returns the IPv4 address of the computer, or `None` if DHCP has not found it yet.
-    pub fn address(&self) -> Option<Ipv4Addr> {
-        self.state.lock().address()
+    pub fn address(&'static self) -> Option<Ipv4Addr> {
+        self.owner().with(|state| state.own.ipv4).map(|own| own.address())
     }
 
     /// Whether the link is connected, as far as the device knows.
-    pub fn is_link_up(&self) -> bool {
-        self.state.lock().is_link_up()
+    pub fn is_link_up(&'static self) -> bool {
+        self.owner().with(|state| state.is_link_up())
     }
 
     /// Returns how many connections and listeners there are.
-    pub fn usage(&self) -> Usage {
-        self.state.lock().usage()
+    pub fn usage(&'static self) -> Usage {
+        let (listeners, half_open) = self.listeners.count();
+        let counts = self.shards.iter().map(|shard| shard.with(|state| state.count()));
+        let (connections, udp_sockets) = counts.fold((0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1));
+        Usage { connections, half_open, listeners, udp_sockets }
     }
 
-    /// Makes a listener or a UDP socket by `bind`. The address has to be one of the computer, or to stand for all of them.
+    /// Makes a listener or a UDP socket by `bind`. The address has to be one of the computer, or to stand for all of
+    /// them.
     fn bind<R>(
         &'static self,
         address: IpAddr,
         bind: impl FnOnce(&mut State<Plat>) -> Result<R, NetError>,
     ) -> Result<R, NetError> {
-        self.with(|state| {
+        self.owner().with(|state| {
             if !address.is_unspecified() && !state.interface.has_ip_addr(address) {
                 return Err(NetError::AddrNotAvailable);
             }
@@ -257,11 +357,12 @@ impl<Plat: Platform> Stack<Plat> {
     /// # Errors
     /// If the limit ends the wait, the device is broken, or no router names an IPv6 address.
     pub(crate) fn wait_for_source(&'static self, peer: IpAddr, limit: Limit<'_, Plat>) -> Result<IpAddr, NetError> {
-        self.wait(limit, &self.configured.readable, |state| state.source_if_known(peer))
+        let owner = self.owner();
+        owner.wait(limit, &owner.configured.readable, |state| state.source_if_known(peer))
     }
 
-    /// Looks up the addresses of a name. Those of the kind IPv6 are looked up only if there is none of the kind IPv4, and if
-    /// the computer has an address of the kind IPv6 that is valid beyond its link.
+    /// Looks up the addresses of a name. Those of the kind IPv6 are looked up only if there is none of the kind IPv4,
+    /// and if the computer has an address of the kind IPv6 that is valid beyond its link.
     ///
     /// # Errors
     ///
@@ -270,10 +371,10 @@ impl<Plat: Platform> Stack<Plat> {
     /// device is broken.
     pub fn lookup<'l>(&'static self, name: &str, limit: impl Into<Limit<'l, Plat>>) -> Result<Vec<IpAddr>, NetError> {
         let limit = limit.into();
-        let server = self.with(|state| state.services.name_server);
+        let server = self.owner().with(|state| state.services.name_server);
         self.wait_for_source(server.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), limit)?;
         match self.query(name, DnsQueryType::A, limit) {
-            Err(NetError::NameNotFound) if self.with(|state| state.ipv6.has_global()) => {
+            Err(NetError::NameNotFound) if self.owner().with(|state| state.own.global.is_some()) => {
                 self.query(name, DnsQueryType::Aaaa, limit)
             }
             result => result,
@@ -281,69 +382,17 @@ impl<Plat: Platform> Stack<Plat> {
     }
 
     fn query(&'static self, name: &str, kind: DnsQueryType, limit: Limit<'_, Plat>) -> Result<Vec<IpAddr>, NetError> {
-        let query = self.with(|state| state.ask(name, kind, time::now::<Plat>()))?;
+        let owner = self.owner();
+        let query = owner.with(|state| state.ask(name, kind, time::now::<Plat>()))?;
         let mut is_over = false;
-        let addresses = self.wait(limit, &self.configured.readable, |state| {
+        let addresses = owner.wait(limit, &owner.configured.readable, |state| {
             let answer = state.answer(query);
             is_over = answer.is_some();
             answer
         });
         if !is_over {
-            self.with(|state| state.cancel(query));
+            owner.with(|state| state.cancel(query));
         }
         addresses
-    }
-
-    /// Locks the state for as long as it takes to call `act`.
-    pub(crate) fn with<R>(&'static self, act: impl FnOnce(&mut State<Plat>) -> R) -> R {
-        self.finish(self.state.lock(), act)
-    }
-
-    /// Calls `act` with the state, and then unlocks it.
-    fn finish<R>(
-        &'static self,
-        mut state: MutexGuard<'_, State<Plat>, Plat>,
-        act: impl FnOnce(&mut State<Plat>) -> R,
-    ) -> R {
-        let result = act(&mut state);
-        self.unlock(state);
-        result
-    }
-
-    /// Ends a piece of work, and unlocks the state. The G that serves the link is woken only afterwards: it may displace
-    /// the caller, and would wait for the lock.
-    fn unlock(&'static self, mut state: MutexGuard<'_, State<Plat>, Plat>) {
-        let is_needed = state.finish();
-        drop(state);
-        if is_needed {
-            self.wake.raise();
-        }
-    }
-
-    /// Calls `act` with the state until it returns a result. Before each further call, waits in the queue that `queue`
-    /// returns.
-    ///
-    /// # Errors
-    /// If the limit ends the wait, or the device is broken.
-    pub(crate) fn wait<R>(
-        &'static self,
-        limit: Limit<'_, Plat>,
-        queue: &gmp_sched::sync::Condvar<Plat>,
-        mut act: impl FnMut(&mut State<Plat>) -> Option<Result<R, NetError>>,
-    ) -> Result<R, NetError> {
-        // ANCHOR: wait
-        let mut state = self.state.lock_until(limit)?;
-        loop {
-            state.check_link()?;
-            if let Some(result) = act(&mut state) {
-                self.unlock(state);
-                return result;
-            }
-            if state.finish() {
-                self.wake.raise();
-            }
-            queue.wait_limited(&mut state, limit)?;
-        }
-        // ANCHOR_END: wait
     }
 }

@@ -1,76 +1,60 @@
-//! What the lock of a stack guards: the link, the connections, and the listeners.
+//! What the lock of a shard guards: its link, and its connections.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::IpAddr;
 use core::time::Duration;
 
 use gmp_sched::platform::{OutOfResources, Platform};
 use gmp_sched::time::Instant;
 use smoltcp::iface::{Config, Interface};
 use smoltcp::socket::tcp::State as TcpState;
-use smoltcp::wire::{EthernetAddress, Ipv4Cidr};
+use smoltcp::wire::EthernetAddress;
 
-use crate::abandoned::Users;
 use crate::buffers::MakeRoom;
 use crate::checksums::is_intact;
 use crate::connection::Owner;
 use crate::connections::Connections;
 use crate::error::NetError;
 use crate::ipv6::Addresses;
-use crate::key::Key;
+use crate::key::{Flows, Key};
 use crate::link::Link;
+use crate::listeners::{ConnectionId, Listeners};
+use crate::own::Own;
 use crate::packet::{Class, Packet, Wire, classify, micros, room_for_frame, send};
-use crate::readiness::{Readiness, Waits};
+use crate::readiness::Waits;
 use crate::sequence::Sent;
 use crate::services::Services;
-use crate::stack::{Configuration, Usage};
-use crate::time_wait::TimeWaits;
+use crate::stack::{Configuration, Ipv6, OWNER};
+use crate::time_wait::{self, TimeWaits};
 
-/// The largest number of connections of a listener that are half-open or wait for `accept`.
-pub(crate) const BACKLOG: usize = 128;
+/// The ports that are chosen for connections, and for listeners without a fixed port.
+pub(crate) const FIRST_FREE_PORT: u16 = 49_152;
 /// How long a neighbour may take to name its MAC address, for datagrams.
 const NO_NEIGHBOUR: Duration = Duration::from_secs(3);
 /// How long a peer may take to confirm a connection.
 pub(crate) const HALF_OPEN: Duration = Duration::from_secs(10);
-/// How long a peer may leave data without an answer, or the end of the data. smoltcp doubles the time between attempts with
-/// each loss, up to a minute, and shortens it only when data is confirmed that was sent once (RFC 9293, 3.8.1). So after
-/// heavy losses, this must be the time of several attempts at one a minute.
+/// How long a peer may leave data without an answer, or the end of the data. smoltcp doubles the time between attempts
+/// with each loss, up to a minute, and shortens it only when data is confirmed that was sent once (RFC 9293, 3.8.1). So
+/// after heavy losses, this must be the time of several attempts at one a minute.
 pub(crate) const SILENCE: Duration = Duration::from_secs(300);
 /// How long a peer may keep its half of a connection open that the program has dropped, or not answer a `connect`.
 pub(crate) const CLOSING: Duration = Duration::from_secs(30);
 
-/// A listener.
-pub(crate) struct Listener {
-    /// The address may be unspecified.
-    pub(crate) address: IpAddr,
-    pub(crate) port: u16,
-    /// The connections that their peers have not confirmed.
-    pub(crate) half_open: Vec<usize>,
-    /// The connections that wait for `accept`.
-    pub(crate) ready: VecDeque<usize>,
-}
-
-/// A place for a listener. `accept` waits in the queue `readable`.
-pub(crate) struct Place<Plat: Platform> {
-    pub(crate) listener: Option<Listener>,
-    pub(crate) waits: &'static Waits<Plat>,
-    /// For selects that wait for a connection.
-    pub(crate) select: Readiness<Plat>,
-    pub(crate) users: Users,
-    /// Whether the last listener was [abandoned](State::abandon), and its value not dropped.
-    pub(crate) is_abandoned: bool,
-}
-
 pub(crate) struct State<Plat: Platform> {
+    /// The number of the shard, and which connections it has.
+    pub(crate) shard: usize,
+    pub(crate) flows: Flows,
+    pub(crate) listeners: &'static Listeners<Plat>,
+    pub(crate) own: Own,
+    /// Whether `own` has changed, and the G that serves this shard has to tell the other shards.
+    pub(crate) has_news: bool,
     pub(crate) interface: Interface,
     pub(crate) wire: Wire,
     pub(crate) ipv6: Addresses,
     pub(crate) connections: Connections<Plat>,
     /// What is left of connections that this computer has closed first.
     pub(crate) time_waits: TimeWaits,
-    pub(crate) listeners: Vec<Place<Plat>>,
     pub(crate) services: Services,
     pub(crate) udp_sockets: usize,
     /// How many of the connections and UDP sockets were abandoned.
@@ -86,45 +70,48 @@ pub(crate) struct State<Plat: Platform> {
 }
 
 impl<Plat: Platform> State<Plat> {
+    /// Makes the state of a shard. Only the [owner](crate::stack::OWNER) of the services needs the configuration; the
+    /// others [adopt](Self::adopt) the addresses that it finds.
     pub(crate) fn new(
+        shard: usize,
+        flows: Flows,
+        listeners: &'static Listeners<Plat>,
         link: Box<dyn Link>,
         make_room: MakeRoom,
         configuration: &Configuration,
         now: Instant,
     ) -> Result<Self, OutOfResources> {
+        let seed = configuration.seed.wrapping_add((shard as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let mut config = Config::new(EthernetAddress(link.mac()).into());
-        config.random_seed = configuration.seed;
+        config.random_seed = seed;
         let mut wire = Wire::new(link)?;
         let interface = Interface::new(config, &mut Packet { wire: &mut wire, received: None }, micros(now));
-        let ipv6 = Addresses::new(configuration.ipv6, EthernetAddress(wire.link.mac()), now);
-        let mut services = Services::new(configuration, now)?;
-        services.due = services.due.min(ipv6.due());
+        let own_configuration = Some(configuration).filter(|_| shard == OWNER);
+        let kind = own_configuration.map_or(Ipv6::Off, |it| it.ipv6);
         let received = room_for_frame(wire.link.largest())?;
         let mut state = Self {
+            shard,
+            listeners,
+            own: Own::default(),
+            has_news: false,
             interface,
+            ipv6: Addresses::new(kind, EthernetAddress(wire.link.mac()), now),
             wire,
-            ipv6,
-            connections: Connections::new(configuration.seed.rotate_left(32), make_room),
-            time_waits: TimeWaits::new(configuration.seed.rotate_left(16)),
-            listeners: Vec::new(),
-            services,
+            connections: Connections::new(seed.rotate_left(32), make_room),
+            time_waits: TimeWaits::new(seed.rotate_left(16), time_wait::MOST / flows.shards()),
+            flows,
+            services: Services::new(own_configuration, now)?,
             udp_sockets: 0,
             abandoned: 0,
             asleep_until: Instant::NEVER,
             is_stalled: false,
-            last_port: (configuration.seed >> 16) as u16,
+            last_port: (seed >> 16) as u16,
             configured: Waits::allocate()?,
             received,
         };
-        if let Some((address, prefix)) = configuration.address {
-            state.configure(Some(Ipv4Cidr::new(address, prefix.min(32))), configuration.gateway);
-        }
-        state.configure_ipv6();
+        state.services.due = state.services.due.min(state.ipv6.due());
+        state.note_own(now);
         Ok(state)
-    }
-
-    pub(crate) fn address(&self) -> Option<Ipv4Addr> {
-        self.interface.ipv4_addr()
     }
 
     pub(crate) fn is_link_up(&self) -> bool {
@@ -137,14 +124,14 @@ impl<Plat: Platform> State<Plat> {
         if self.wire.link.is_broken() { Err(NetError::Device) } else { Ok(()) }
     }
 
-    pub(crate) fn usage(&self) -> Usage {
-        let listeners = self.listeners.iter().filter_map(|place| place.listener.as_ref());
-        Usage {
-            connections: self.connections.count() - self.udp_sockets - self.abandoned,
-            udp_sockets: self.udp_sockets,
-            half_open: listeners.clone().map(|listener| listener.half_open.len()).sum(),
-            listeners: listeners.count(),
-        }
+    /// Returns the number of connections, and that of UDP sockets.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        (self.connections.count() - self.udp_sockets - self.abandoned, self.udp_sockets)
+    }
+
+    /// Returns what names a connection of this shard.
+    fn id(&self, index: usize) -> ConnectionId {
+        ConnectionId { shard: self.shard, index }
     }
 
     /// Passes on up to `most` frames that have arrived. Returns whether there may be more.
@@ -257,8 +244,8 @@ impl<Plat: Platform> State<Plat> {
         self.follow(index, due, now);
     }
 
-    /// Does what the state of a connection's socket requires: readies Gs, removes what has ended. `due` is when the socket
-    /// has to do something again.
+    /// Does what the state of a connection's socket requires: readies Gs, removes what has ended. `due` is when the
+    /// socket has to do something again.
     fn follow(&mut self, index: usize, due: Instant, now: Instant) {
         let Some(connection) = self.connections.get(index) else { return };
         let (owner, is_ready) = (connection.owner, connection.is_ready());
@@ -274,19 +261,12 @@ impl<Plat: Platform> State<Plat> {
             Owner::HalfOpen(listener) => match state {
                 TcpState::SynReceived => {}
                 TcpState::Listen | TcpState::Closed => {
-                    self.leave_half_open(listener, index);
+                    self.listeners.leave_half_open(listener, self.id(index), false);
                     self.connections.remove(index);
                 }
                 _ => {
                     connection.owner = Owner::Queued(listener);
-                    self.leave_half_open(listener, index);
-                    let place = &mut self.listeners[listener];
-                    if let Some(listener) = &mut place.listener {
-                        // There is room for the whole backlog.
-                        listener.ready.push_back(index);
-                        place.waits.readable.notify_one();
-                        place.select.announce();
-                    }
+                    self.listeners.leave_half_open(listener, self.id(index), true);
                 }
             },
             Owner::Queued(_) | Owner::Stream => {
@@ -313,6 +293,9 @@ impl<Plat: Platform> State<Plat> {
 
     /// Returns when the first connection or service, or the link, needs attention.
     fn first_due(&mut self) -> Instant {
+        if self.has_news {
+            return Instant::from_nanos(0);
+        }
         let connection = self.connections.first_due().map_or(Instant::NEVER, |(due, _)| due);
         connection.min(self.services.due).min(self.wire.link.due())
     }
@@ -349,10 +332,7 @@ impl<Plat: Platform> State<Plat> {
     /// The link is broken, so no call will succeed.
     pub(crate) fn wake_all(&self) {
         self.configured.readable.notify_all();
-        for place in &self.listeners {
-            place.waits.readable.notify_all();
-            place.select.announce();
-        }
+        self.listeners.note_broken();
         self.connections.indices().for_each(|index| self.connections.wake(index, [true; 2]));
     }
 

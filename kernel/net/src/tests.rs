@@ -4,7 +4,7 @@ extern crate std;
 
 #[expect(unsafe_code, reason = "maps memory")]
 #[path = "../tests/shared/guarded.rs"]
-mod guarded;
+pub(crate) mod guarded;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -24,8 +24,11 @@ use smoltcp::wire::{
 
 use crate::buffers::{PAGE_BYTES, ROOM_PAGES, Room};
 use crate::error::NetError;
+use crate::key::Flows;
 use crate::link::Link;
-use crate::stack::Configuration;
+use crate::listeners::{Listener, Listeners};
+use crate::readiness::leak;
+use crate::stack::{Configuration, Usage};
 use crate::state::State;
 
 pub(crate) const OWN: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 1]);
@@ -107,7 +110,9 @@ impl Bench {
     pub(crate) fn with(configuration: &Configuration, room: usize) -> Self {
         let other = Arc::new(Mutex::new(Other { room, ..Other::default() }));
         let now = Instant::from_nanos(1_000_000_007);
-        let state = State::new(Box::new(Scripted(other.clone())), guarded::make, configuration, now).unwrap();
+        let (flows, listeners) = (Flows::new(1, configuration.seed), leak(Listeners::new()).unwrap());
+        let link = Box::new(Scripted(other.clone()));
+        let state = State::new(0, flows, listeners, link, guarded::make, configuration, now).unwrap();
         Self { state, other, now }
     }
 
@@ -118,6 +123,31 @@ impl Bench {
         let sent = core::mem::take(&mut self.other.lock().unwrap().sent);
         assert!(until > self.now, "something is due, and was not done");
         (sent, until)
+    }
+}
+
+/// What a stack does with its only shard and its listeners.
+impl State<Native> {
+    pub(crate) fn accept(&mut self, listener: usize) -> Option<usize> {
+        let index = self.listeners.take(listener)?.index;
+        self.take_over(index).unwrap();
+        Some(index)
+    }
+
+    pub(crate) fn end_listener(&mut self, listener: usize, now: Instant) {
+        for it in self.listeners.end(listener).into_iter().flat_map(Listener::connections) {
+            self.reset(it.index, listener, now);
+        }
+    }
+
+    pub(crate) fn unlisten(&mut self, listener: usize, now: Instant) {
+        self.end_listener(listener, now);
+        self.listeners.free(listener);
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        let ((connections, udp_sockets), (listeners, half_open)) = (self.count(), self.listeners.count());
+        Usage { connections, half_open, listeners, udp_sockets }
     }
 }
 
@@ -302,7 +332,7 @@ fn serve_loop(bench: &mut Bench) -> Instant {
 #[test]
 fn connection_that_was_idle_for_long_ends_in_order_and_a_peer_that_is_silent_is_given_up() {
     let mut bench = Bench::new(Some(ADDRESS), usize::MAX);
-    let (listener, port, _) = bench.state.listen(ANY).unwrap();
+    let (listener, port) = bench.state.listeners.listen(ANY).unwrap();
     let near = bench.state.connect((ADDRESS, port).into(), bench.now).unwrap();
     serve_loop(&mut bench);
     let far = bench.state.accept(listener).unwrap();
@@ -327,7 +357,7 @@ fn connection_that_was_idle_for_long_ends_in_order_and_a_peer_that_is_silent_is_
 #[test]
 fn connection_to_the_own_address_never_gets_the_port_of_its_peer() {
     let mut bench = Bench::new(Some(ADDRESS), usize::MAX);
-    let (_, listened, _) = bench.state.listen(ANY).unwrap();
+    let (_, listened) = bench.state.listeners.listen(ANY).unwrap();
     for peer_port in [listened, 50_000] {
         // All free ports but one. Each connection is reset, so that its port is free again.
         for _ in 0..(1 << 14) + 10 {

@@ -20,7 +20,7 @@ use crate::packet::Segment;
 use crate::sequence::Sent;
 use crate::state::State;
 
-/// The largest number of entries, of which each has less than 200 bytes.
+/// The largest number of entries of all shards, of which each has less than 200 bytes.
 pub(crate) const MOST: usize = 4096;
 /// How long an entry is kept: as by Linux.
 pub(crate) const KEPT: Duration = Duration::from_secs(60);
@@ -38,17 +38,19 @@ pub(crate) struct TimeWaits {
     by_key: HashMap<Key, Entry, FixedState>,
     /// When the entries end, in this order. An entry that was removed, or ends later now, is here nevertheless.
     ends: VecDeque<(Instant, Key)>,
+    /// The largest number of entries.
+    most: usize,
 }
 
 impl TimeWaits {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self { by_key: HashMap::with_hasher(FixedState::with_seed(seed)), ends: VecDeque::new() }
+    pub(crate) fn new(seed: u64, most: usize) -> Self {
+        Self { by_key: HashMap::with_hasher(FixedState::with_seed(seed)), ends: VecDeque::new(), most }
     }
 
     /// Adds an entry, and removes those whose time is over. If there is no memory, the connection is forgotten.
     pub(crate) fn add(&mut self, key: Key, sent: &Sent, now: Instant) {
         let Some(next) = sent.next else { return };
-        while self.ends.len() == MOST || self.ends.front().is_some_and(|(end, _)| *end <= now) {
+        while self.ends.len() == self.most || self.ends.front().is_some_and(|(end, _)| *end <= now) {
             self.remove_oldest();
         }
         if self.by_key.try_reserve(1).is_ok() && self.ends.try_reserve(1).is_ok() {

@@ -25,28 +25,38 @@ type TcpListener = kernel_net::TcpListener<kernel_net::StackListener<Native>>;
 type UdpSocket = kernel_net::UdpSocket<kernel_net::StackDatagrams<Native>>;
 type TcpStream = kernel_net::TcpStream<kernel_net::StackStream<Native>>;
 
-/// Makes a stack with a loopback, which a G serves.
-fn loopback(stack: &'static OnceLock<Stack>) -> &'static Stack {
-    stack_on(stack, Loopback::new())
+/// Runs `test` with a stack on a loopback, for each number of shards.
+fn with_loopback(procs: usize, test: impl Fn(&'static Stack) + Send + 'static) {
+    // SAFETY: the threads of the test stay alive until the process ends.
+    let machine = unsafe { native::enter() };
+    machine.run(procs, move || {
+        for shards in [1, 2, 8] {
+            let made = Stack::on_loopback(guarded::make, &configuration(shards)).expect("memory");
+            test(serve(Box::leak(Box::new(made))));
+        }
+    });
+}
+
+/// Starts the Gs that serve a stack.
+fn serve(stack: &'static Stack) -> &'static Stack {
+    (0..stack.servers()).for_each(|number| go(move || stack.serve(number)).detach());
+    stack
+}
+
+fn configuration(shards: usize) -> Configuration {
+    let ipv6 = Ipv6::Fixed { address: (Ipv6Addr::LOCALHOST, 128), gateway: None };
+    let address = Some((Ipv4Addr::LOCALHOST, 8));
+    Configuration { address, ipv6, seed: 7, shards, ..Configuration::default() }
 }
 
 /// Makes a stack that talks to itself over this link, which a G serves.
 fn stack_on(stack: &'static OnceLock<Stack>, link: impl Link + 'static) -> &'static Stack {
-    let ipv6 = Ipv6::Fixed { address: (Ipv6Addr::LOCALHOST, 128), gateway: None };
-    let address = Some((Ipv4Addr::LOCALHOST, 8));
-    let configuration = Configuration { address, ipv6, seed: 7, ..Configuration::default() };
-    let made = stack.get_or_init(|| Stack::new(Box::new(link), guarded::make, &configuration).expect("memory"));
-    go(move || made.serve()).detach();
-    made
+    serve(stack.get_or_init(|| Stack::new(Box::new(link), guarded::make, &configuration(1)).expect("memory")))
 }
 
 #[test]
 fn the_two_kinds_of_addresses_do_not_meet() {
-    static STACK: OnceLock<Stack> = OnceLock::new();
-    // SAFETY: the threads of the test stay alive until the process ends.
-    let machine = unsafe { native::enter() };
-    machine.run(2, || {
-        let stack = loopback(&STACK);
+    with_loopback(2, |stack| {
         let bind = |text: &str| TcpListener::bind_on(stack, text);
         let listener = bind("[::1]:0").unwrap();
         let at = listener.local_addr();
@@ -205,10 +215,7 @@ fn stream_in_bulk_needs_few_frames() {
 
 #[test]
 fn more_streams_than_there_is_room_for_frames_arrive_whole() {
-    static STACK: OnceLock<Stack> = OnceLock::new();
-    // SAFETY: the threads of the test stay alive until the process ends.
-    unsafe { native::enter() }.run(2, || {
-        let stack = loopback(&STACK);
+    with_loopback(2, |stack| {
         let all: Vec<_> = (0..50).map(|_| go(move || transfer(stack, "127.0.0.1:0"))).collect();
         all.into_iter().for_each(|one| one.join().unwrap());
     });
@@ -216,10 +223,7 @@ fn more_streams_than_there_is_room_for_frames_arrive_whole() {
 
 #[test]
 fn selects_wait_for_sockets() {
-    static STACK: OnceLock<Stack> = OnceLock::new();
-    // SAFETY: the threads of the test stay alive until the process ends.
-    unsafe { native::enter() }.run(2, || {
-        let stack = loopback(&STACK);
+    with_loopback(2, |stack| {
         let listener = TcpListener::bind_on(stack, "127.0.0.1:0").unwrap();
         let datagrams = UdpSocket::bind_on(stack, "127.0.0.1:0").unwrap();
         let connect = |address| TcpStream::connect_on(stack, address, Limit::NONE).unwrap();
@@ -231,12 +235,9 @@ fn selects_wait_for_sockets() {
 #[test]
 fn connections_that_end_all_at_once_leave_nothing_behind() {
     const CONNECTIONS: usize = 3_000;
-    static STACK: OnceLock<Stack> = OnceLock::new();
     static ENDED: AtomicUsize = AtomicUsize::new(0);
-    // SAFETY: the threads of the test stay alive until the process ends.
-    let machine = unsafe { native::enter() };
-    machine.run(1, || {
-        let stack = loopback(&STACK);
+    with_loopback(1, |stack| {
+        ENDED.store(0, Ordering::Relaxed);
         let listener = TcpListener::bind_on(stack, "127.0.0.1:0").unwrap();
         let streams: Vec<_> = (0..CONNECTIONS)
             .map(|_| {
@@ -262,11 +263,7 @@ fn connections_that_end_all_at_once_leave_nothing_behind() {
 
 #[test]
 fn datagrams_arrive_whole_from_the_peer_that_was_chosen() {
-    static STACK: OnceLock<Stack> = OnceLock::new();
-    // SAFETY: the threads of the test stay alive until the process ends.
-    let machine = unsafe { native::enter() };
-    machine.run(2, || {
-        let stack = loopback(&STACK);
+    with_loopback(2, |stack| {
         let bind = || UdpSocket::bind_on(stack, "127.0.0.1:0").unwrap();
         let (near, far, other) = (bind(), bind(), bind());
         let taken = far.local_addr();

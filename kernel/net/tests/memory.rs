@@ -25,7 +25,7 @@ fn connections_that_are_idle_keep_no_memory_for_data() {
         let link = Loopback::new();
         let make = || kernel_net::Stack::new(Box::new(link), guarded::make, &configuration).expect("memory");
         let stack = STACK.get_or_init(make);
-        go(move || stack.serve()).detach();
+        go(move || stack.serve(0)).detach();
         let listener = kernel_net::TcpListener::bind_on(stack, "127.0.0.1:0").unwrap();
         let make_and_use = |_| {
             let near = kernel_net::TcpStream::connect_on(stack, listener.local_addr(), Limit::NONE).unwrap();

@@ -2,7 +2,7 @@
 //! frames in memory instead of the device.
 //!
 //! The protocols are in the crate `kernel-net`. This module connects them with the device. The device is set up when
-//! the kernel starts. The first use of the network starts the G that serves the device. So a program that does not use
+//! the kernel starts. The first use of the network starts the Gs that serve the device. So a program that does not use
 //! the network has no such G, and the computer then answers nobody.
 
 mod interface;
@@ -12,19 +12,19 @@ pub mod sim;
 use alloc::boxed::Box;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use gmp_sched::goroutine::GoroutineId;
 use gmp_sched::platform::OutOfResources;
 use kernel_net::{
-    Configuration, Ipv6, Link, Loopback, Network, PAGE_BYTES, ROOM_PAGES, Room, Stack, StackDatagrams, StackListener,
+    Configuration, Ipv6, Link, Network, PAGE_BYTES, ROOM_PAGES, Room, Stack, StackDatagrams, StackListener,
     StackStream, lookup_name,
 };
 use spin::Once;
 
-use crate::cpu::contexts;
 use crate::cpu::percpu::CpuId;
 use crate::cpu::sync::InterruptMutex;
+use crate::cpu::{contexts, cpus};
 use crate::drivers::console::timed;
 use crate::drivers::disk_error::SetupError;
 use crate::drivers::random::fill_random;
@@ -50,11 +50,14 @@ static DEVICE: Once<Result<Device, SetupError>> = Once::new();
 /// The addresses that the kernel options determine.
 static CONFIGURATION: Once<Configuration> = Once::new();
 
+/// The largest number of shards of a stack.
+const MOST_SHARDS: usize = 8;
+
 /// The stack of the device, and that of the loopback.
 static NETWORK: Served = Served::new();
 static LOOPBACK: Served = Served::new();
 
-/// The memory for the buffers of a connection. The stack of the connection uses it under one lock.
+/// The memory for the buffers of a connection. The shard of the connection uses it under one lock.
 struct Buffers(Sparse);
 
 const _: () = assert!(PAGE_BYTES == PAGE_SIZE && ROOM_PAGES == u32::BITS);
@@ -90,9 +93,11 @@ fn make_room() -> Result<&'static mut dyn Room, OutOfResources> {
     room.map(|room| room as &mut dyn Room).map_err(|_| OutOfResources)
 }
 
-/// A stack that is made at its first use, and then served by a G.
+/// A stack that is made at its first use, and then served by Gs.
 struct Served {
     stack: Once<Stack<Kernel>>,
+    /// How many of these Gs there are. Changed by the G that has locked `set_up`.
+    servers: AtomicUsize,
     is_served: AtomicBool,
     /// Held by the G that makes the stack.
     set_up: Mutex<()>,
@@ -152,7 +157,8 @@ fn make_network(seed: u64) -> Result<Stack<Kernel>, NetError> {
         Some(Err(_)) => return Err(NetError::Device),
         Some(Ok(device)) => device,
     };
-    let configuration = Configuration { seed, ..CONFIGURATION.get().copied().unwrap_or_default() };
+    let configuration = CONFIGURATION.get().copied().unwrap_or_default();
+    let configuration = Configuration { seed, shards: shards(), ..configuration };
     let device = device.lock().take().ok_or(NetError::Device)?;
     timed::start();
     Ok(Stack::new(device, make_room, &configuration)?)
@@ -162,13 +168,19 @@ fn make_network(seed: u64) -> Result<Stack<Kernel>, NetError> {
 fn make_loopback(seed: u64) -> Result<Stack<Kernel>, NetError> {
     let ipv6 = Ipv6::Fixed { address: (Ipv6Addr::LOCALHOST, 128), gateway: None };
     let address = Some((Ipv4Addr::LOCALHOST, 8));
-    let configuration = Configuration { address, ipv6, seed, ..Configuration::default() };
-    Ok(Stack::new(Box::new(Loopback::new()), make_room, &configuration)?)
+    let configuration = Configuration { address, ipv6, seed, shards: shards(), ..Configuration::default() };
+    Ok(Stack::on_loopback(make_room, &configuration)?)
+}
+
+/// Returns the number of shards of a stack: that of the CPUs, rounded down to a power of two.
+fn shards() -> usize {
+    1 << cpus::count().ilog2().min(MOST_SHARDS.ilog2())
 }
 
 impl Served {
     const fn new() -> Self {
-        Self { stack: Once::new(), is_served: AtomicBool::new(false), set_up: Mutex::new(()) }
+        let (servers, is_served) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Self { stack: Once::new(), servers, is_served, set_up: Mutex::new(()) }
     }
 
     /// Wakes the G that serves the stack. Before the first use of the stack nobody waits for that. Callable from
@@ -179,7 +191,7 @@ impl Served {
         }
     }
 
-    /// Returns the stack. If it does not exist, calls `make` with a random number, and starts a G that serves it.
+    /// Returns the stack. If it does not exist, calls `make` with a random number, and starts the Gs that serve it.
     fn get(
         &'static self,
         name: &'static str,
@@ -196,8 +208,11 @@ impl Served {
             }
             let stack = self.stack.get().ok_or(NetError::Device)?;
             if !self.is_served.load(Ordering::Relaxed) {
-                let serves = Builder::new().name(name).try_go(move || stack.serve());
-                serves.map_err(|_| OutOfResources)?.detach();
+                for number in self.servers.load(Ordering::Relaxed)..stack.servers() {
+                    let serves = Builder::new().name(name).try_go(move || stack.serve(number));
+                    serves.map_err(|_| OutOfResources)?.detach();
+                    self.servers.store(number + 1, Ordering::Relaxed);
+                }
                 self.is_served.store(true, Ordering::Release);
             }
         }

@@ -130,7 +130,7 @@ fn router_is_asked_for_three_times_and_then_there_is_no_address() {
     let mut bench = computer();
     let (began, mut asked) = (bench.now, Vec::new());
     let (near, far) = (IpAddr::V6(ROUTER), FAR.ip());
-    while bench.state.ipv6.is_asking() {
+    while bench.state.own.is_asking {
         assert_eq!(bench.state.source_if_known(far), None);
         assert_eq!(bench.state.source_if_known(near), Some(Ok(NEAR.into())));
         let questions = after(&mut bench, []);
@@ -203,7 +203,7 @@ fn neighbours_learn_the_mac_address_and_echoes_return() {
 #[test]
 fn connection_of_each_address_gets_its_segments_also_after_options() {
     let mut bench = configured();
-    let (listener, ..) = bench.state.listen((Ipv6Addr::UNSPECIFIED, 7).into()).unwrap();
+    let (listener, _) = bench.state.listeners.listen((Ipv6Addr::UNSPECIFIED, 7).into()).unwrap();
     for own in [NEAR, GLOBAL] {
         let syn = |to: &mut TcpPacket<&mut [u8]>| {
             to.set_src_port(100);
@@ -241,7 +241,7 @@ fn connection_of_each_address_gets_its_segments_also_after_options() {
 #[test]
 fn packet_for_another_computer_is_not_taken() {
     let mut bench = configured();
-    bench.state.listen((Ipv6Addr::UNSPECIFIED, 7).into()).unwrap();
+    bench.state.listeners.listen((Ipv6Addr::UNSPECIFIED, 7).into()).unwrap();
     let (socket, _) = bench.state.bind_datagrams((Ipv6Addr::UNSPECIFIED, 9).into()).unwrap();
     // smoltcp looks only at the last two bytes.
     let other = Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 7, 1);

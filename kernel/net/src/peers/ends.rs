@@ -154,9 +154,9 @@ fn hundred_clients_that_vanish_are_given_up() {
 fn what_a_g_leaves_behind_is_ended_and_its_entries_are_free_when_the_values_are_dropped() {
     let (mut bench, listener) = computer();
     let (state, now) = (&mut bench.state, bench.now);
-    state.listeners[listener].users.add(GoroutineId::MAIN);
-    let (shared, ..) = state.listen(on(8)).unwrap();
-    state.listeners[shared].users = Users::Several;
+    state.listeners.set_users(listener, Users::One(GoroutineId::MAIN));
+    let (shared, _) = state.listeners.listen(on(8)).unwrap();
+    state.listeners.set_users(shared, Users::Several);
     let (socket, _) = state.bind_datagrams(on(9)).unwrap();
     state.note_user(socket, GoroutineId::MAIN);
     let mut peer = Peer::new(100, 7);
@@ -167,11 +167,14 @@ fn what_a_g_leaves_behind_is_ended_and_its_entries_are_free_when_the_values_are_
     let mut queued = Peer::new(101, 7);
     queued.connect(&mut bench);
     bench.state.abandon(GoroutineId::MAIN, now);
+    assert_eq!(bench.state.listeners.left_by(GoroutineId::MAIN), Some(listener));
+    bench.state.end_listener(listener, now);
+    assert_eq!(bench.state.listeners.left_by(GoroutineId::MAIN), None);
     assert_eq!(peer.receive(&mut bench), [RST | ACK]);
     assert_eq!(bench.state.usage(), Usage { listeners: 1, ..Usage::default() });
     assert_eq!(queued.send(&mut bench, ACK, b"x"), [RST]);
     // Another G may still have the values. The ports are free, and new objects do not get their places.
-    let (second, ..) = bench.state.listen(on(7)).unwrap();
+    let (second, _) = bench.state.listeners.listen(on(7)).unwrap();
     let (other, _) = bench.state.bind_datagrams(on(9)).unwrap();
     assert!(second != listener && other != socket);
     let mut peer = Peer::new(100, 7);
@@ -185,7 +188,7 @@ fn what_a_g_leaves_behind_is_ended_and_its_entries_are_free_when_the_values_are_
     bench.state.unlisten(listener, now);
     bench.state.remove_datagrams(socket);
     assert_eq!(bench.state.usage(), Usage { connections: 1, listeners: 2, udp_sockets: 1, ..Usage::default() });
-    assert_eq!(bench.state.listen(on(10)).unwrap().0, listener);
+    assert_eq!(bench.state.listeners.listen(on(10)).unwrap().0, listener);
     assert_eq!(bench.state.bind_datagrams(on(11)).unwrap().0, socket);
 }
 
@@ -275,7 +278,7 @@ fn port_of_a_connection_closed_first_is_not_chosen_again_at_once() {
 
 #[test]
 fn ended_connections_are_bounded_and_the_oldest_ones_make_room() {
-    let mut waits = TimeWaits::new(1);
+    let mut waits = TimeWaits::new(1, MOST);
     let sent = Sent { next: Some(TcpSeqNumber(1)), ..Sent::new() };
     let (mut now, mut key) = (Bench::new(None, 1).now, Peer::new(0, 7).key());
     for at in 0..3 * MOST {

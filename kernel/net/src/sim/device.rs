@@ -21,7 +21,7 @@ pub(super) struct Shared<Plat: Platform> {
     pub(super) is_closed: AtomicBool,
 }
 
-/// The device of a host, which uses it under the lock of its stack.
+/// The device of a host, which uses it under a lock.
 pub(super) struct Device<Plat: Platform> {
     shared: Arc<Shared<Plat>>,
     /// The number of the host.
@@ -48,7 +48,7 @@ impl<Plat: Platform> Link for Device<Plat> {
     }
 
     fn is_broken(&self) -> bool {
-        // Ordering: the lock of the stack orders this and what `Network::drop` does with the stack.
+        // Ordering: the locks of the stack order this and what `Network::drop` does with the stack.
         self.shared.is_closed.load(Ordering::Relaxed)
     }
 

@@ -56,11 +56,12 @@ pub struct Network<Plat: Platform> {
     seed: u64,
     make_room: MakeRoom,
     make_wake: fn() -> Wake<Plat>,
+    shards: usize,
     served: Mutex<Vec<Served<Plat>>, Plat>,
 }
 
-/// A host, and the G that serves it.
-type Served<Plat> = (&'static Stack<Plat>, JoinHandle<(), Plat>);
+/// A host, and the Gs that serve it.
+type Served<Plat> = (&'static Stack<Plat>, Vec<JoinHandle<(), Plat>>);
 
 impl<Plat: Platform> fmt::Debug for Network<Plat> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,7 +76,14 @@ impl<Plat: Platform> Network<Plat> {
     pub fn new(seed: u64) -> Self {
         let shared = Shared { wires: Mutex::new(Wires::new(seed)), is_closed: AtomicBool::new(false) };
         let served = Mutex::new(Vec::new());
-        Self { shared: Arc::new(shared), seed, make_room: room::make_room, make_wake: Wake::by_gs, served }
+        Self { shared: Arc::new(shared), seed, make_room: room::make_room, make_wake: Wake::by_gs, shards: 1, served }
+    }
+
+    /// Lets the hosts that are made from now on have as many [shards](Configuration::shards).
+    #[must_use]
+    pub fn with_shards(mut self, shards: usize) -> Self {
+        self.shards = shards;
+        self
     }
 
     /// Lets the hosts that are made from now on take the memory for their connections from `make_room`. The default is
@@ -95,7 +103,7 @@ impl<Plat: Platform> Network<Plat> {
         self
     }
 
-    /// Adds a host with this address, which a G serves from now on. Listeners and connections are made by
+    /// Adds a host with this address, which Gs serve from now on. Listeners and connections are made by
     /// [`bind_on`](crate::TcpListener::bind_on) and [`connect_on`](crate::TcpStream::connect_on).
     ///
     /// # Errors
@@ -118,14 +126,15 @@ impl<Plat: Platform> Network<Plat> {
         let number = u16::try_from(wires.hosts.len()).map_err(|_| OutOfResources)?;
         let seed = self.seed.wrapping_add(u64::from(number) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         // All addresses are in the same network.
-        let configuration = Configuration { address: Some((own, 0)), seed, ..Configuration::default() };
+        let shards = self.shards;
+        let configuration = Configuration { address: Some((own, 0)), seed, shards, ..Configuration::default() };
         let device = Box::new(Device::new(self.shared.clone(), number.into()));
-        let stack = Stack::with_wake(device, self.make_room, &configuration, (self.make_wake)())?;
+        let stack = Stack::with_wake(device, self.make_room, &configuration, self.make_wake)?;
         let stack: &'static Stack<Plat> = Box::leak(Box::new(stack));
         wires.add(address, stack);
         drop(wires);
-        let server = Builder::<Plat>::new().name("host").try_go(move || stack.serve())?;
-        served.push((stack, server));
+        let serve = |number| Builder::<Plat>::new().name("host").try_go(move || stack.serve(number));
+        served.push((stack, (0..stack.servers()).map(serve).collect::<Result<_, _>>()?));
         Ok(stack)
     }
 
@@ -182,10 +191,10 @@ impl<Plat: Platform> Network<Plat> {
 impl<Plat: Platform> Drop for Network<Plat> {
     fn drop(&mut self) {
         self.shared.is_closed.store(true, Ordering::Relaxed);
-        for (stack, server) in core::mem::take(self.served.get_mut()) {
+        for (stack, servers) in core::mem::take(self.served.get_mut()) {
             stack.close();
-            // It does not panic.
-            let _ = server.join();
+            // They do not panic.
+            servers.into_iter().for_each(|server| _ = server.join());
         }
         self.shared.wires.lock().clear();
     }

@@ -6,14 +6,12 @@ use core::net::SocketAddr;
 use gmp_sched::cancel::Limit;
 use gmp_sched::chan::Receiver;
 use gmp_sched::platform::Platform;
-use gmp_sched::time;
 
 use super::{Network, Stack, StackStream};
 use crate::abandoned::caller;
 use crate::address::{ToSocketAddr, lookup_name};
 use crate::error::NetError;
 use crate::listener::TcpListener;
-use crate::readiness::Waits;
 use crate::socket::{ListenerSocket, Open, Socket, Way};
 
 /// A listener of a stack.
@@ -22,7 +20,6 @@ pub struct StackListener<Plat: Platform> {
     stack: &'static Stack<Plat>,
     index: usize,
     address: SocketAddr,
-    waits: &'static Waits<Plat>,
 }
 
 impl<Plat: Platform> TcpListener<StackListener<Plat>> {
@@ -44,10 +41,8 @@ impl<Plat: Platform> TcpListener<StackListener<Plat>> {
 impl<Plat: Platform> StackListener<Plat> {
     #[track_caller]
     fn bind(stack: &'static Stack<Plat>, address: SocketAddr) -> Result<Self, NetError> {
-        stack.bind(address.ip(), |state| {
-            let (index, port, waits) = state.listen(address)?;
-            Ok(Self { stack, index, address: SocketAddr::new(address.ip(), port), waits })
-        })
+        let (index, port) = stack.bind(address.ip(), |_| stack.listeners.listen(address))?;
+        Ok(Self { stack, index, address: SocketAddr::new(address.ip(), port) })
     }
 }
 
@@ -59,11 +54,7 @@ impl<Plat: Platform> Socket for StackListener<Plat> {
     }
 
     fn selectable(&self, _: Way) -> Result<Receiver<(), Plat>, NetError> {
-        let user = caller::<Plat>();
-        self.stack.with(|state| {
-            state.listeners[self.index].users.add(user);
-            state.acceptable(self.index)
-        })
+        self.stack.listeners.acceptable(self.index, caller::<Plat>())
     }
 }
 
@@ -82,20 +73,18 @@ impl<Plat: Platform> ListenerSocket for StackListener<Plat> {
 
     fn accept(&self, limit: Limit<'_, Plat>) -> Result<StackStream<Plat>, NetError> {
         let user = caller::<Plat>();
-        self.stack.wait(limit, &self.waits.readable, |state| {
-            let place = &mut state.listeners[self.index];
-            if place.is_abandoned {
-                return Some(Err(NetError::ConnectionReset));
-            }
-            place.users.add(user);
-            let index = state.accept(self.index)?;
-            Some(Ok(StackStream::new(self.stack, state, index, user)))
+        let connection = self.stack.listeners.wait(self.index, user, limit)?;
+        let shard = &self.stack.shards[connection.shard];
+        shard.with(|state| {
+            state.take_over(connection.index)?;
+            Ok(StackStream::new(shard, state, connection.index, user))
         })
     }
 }
 
 impl<Plat: Platform> Drop for StackListener<Plat> {
     fn drop(&mut self) {
-        self.stack.with(|state| state.unlisten(self.index, time::now::<Plat>()));
+        self.stack.end_listener(self.index);
+        self.stack.listeners.free(self.index);
     }
 }

@@ -19,6 +19,7 @@ use crate::error::NetError;
 use crate::packet::std_duration;
 use crate::readiness::Waits;
 use crate::settings::Shutdown;
+use crate::shard::Shard;
 use crate::socket::{Open, Socket, StreamSocket, Take, Way};
 use crate::state::State;
 use crate::stream::TcpStream;
@@ -26,7 +27,7 @@ use crate::stream::TcpStream;
 /// A connection of a stack.
 #[expect(missing_debug_implementations, reason = "the type that programs use implements it")]
 pub struct StackStream<Plat: Platform> {
-    stack: &'static Stack<Plat>,
+    shard: &'static Shard<Plat>,
     index: usize,
     waits: &'static Waits<Plat>,
     local: SocketAddr,
@@ -57,13 +58,14 @@ impl<Plat: Platform> StackStream<Plat> {
     #[track_caller]
     fn connect(stack: &'static Stack<Plat>, address: SocketAddr, limit: Limit<'_, Plat>) -> Result<Self, NetError> {
         let user = caller::<Plat>();
-        let stream = stack.wait(limit, &stack.configured.readable, |state| {
+        let shard = stack.next_shard();
+        let stream = shard.wait(limit, &shard.configured.readable, |state| {
             let known = state.source_if_known(address.ip())?;
             let index = known.and_then(|_| state.connect(address, time::now::<Plat>()));
-            Some(index.map(|index| Self::new(stack, state, index, user)))
+            Some(index.map(|index| Self::new(shard, state, index, user)))
         })?;
         let began = time::now::<Plat>();
-        stack.wait(limit, &stream.waits.writable, |state| {
+        shard.wait(limit, &stream.waits.writable, |state| {
             let connection = state.connection(stream.index)?;
             match connection.socket().state() {
                 TcpState::SynSent => connection.refusal.map(Err),
@@ -78,17 +80,17 @@ impl<Plat: Platform> StackStream<Plat> {
     }
 
     /// Makes the stream of a connection that belongs to no other one. The caller uses it.
-    pub(crate) fn new(stack: &'static Stack<Plat>, state: &mut State<Plat>, index: usize, user: GoroutineId) -> Self {
+    pub(super) fn new(shard: &'static Shard<Plat>, state: &mut State<Plat>, index: usize, user: GoroutineId) -> Self {
         state.note_user(index, user);
         let none = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
         let key = state.connection(index).map(|connection| connection.key);
         let local = key.map_or(none, |key| SocketAddr::new(key.local, key.port));
         let peer = key.map_or(none, |key| SocketAddr::new(key.peer, key.peer_port));
-        Self { stack, index, waits: state.waits(index), local, peer }
+        Self { shard, index, waits: state.waits(index), local, peer }
     }
 
     fn change(&self, change: impl FnOnce(&mut Connection)) -> Result<(), NetError> {
-        self.stack.with(|state| {
+        self.shard.with(|state| {
             state.check_link()?;
             state.note_user(self.index, caller::<Plat>());
             state.connection(self.index).map(change);
@@ -107,7 +109,7 @@ impl<Plat: Platform> Socket for StackStream<Plat> {
 
     fn selectable(&self, way: Way) -> Result<Receiver<(), Plat>, NetError> {
         let user = caller::<Plat>();
-        self.stack.with(|state| {
+        self.shard.with(|state| {
             state.note_user(self.index, user);
             state.selectable(self.index, way)
         })
@@ -131,7 +133,7 @@ impl<Plat: Platform> StreamSocket for StackStream<Plat> {
 
     fn receive(&self, buffer: &mut [u8], take: Take, limit: Limit<'_, Plat>) -> Result<usize, NetError> {
         let (index, user) = (self.index, caller::<Plat>());
-        self.stack.wait(limit, &self.waits.readable, |state| {
+        self.shard.wait(limit, &self.waits.readable, |state| {
             state.note_user(index, user);
             let connection = state.connection(index)?;
             if buffer.is_empty() || connection.is_shut[0] {
@@ -155,7 +157,7 @@ impl<Plat: Platform> StreamSocket for StackStream<Plat> {
 
     fn send(&self, data: &[u8], limit: Limit<'_, Plat>) -> Result<usize, NetError> {
         let (index, user) = (self.index, caller::<Plat>());
-        self.stack.wait(limit, &self.waits.writable, |state| {
+        self.shard.wait(limit, &self.waits.writable, |state| {
             state.note_user(index, user);
             let connection = state.connection(index)?;
             if connection.is_shut[1] {
@@ -199,6 +201,6 @@ impl<Plat: Platform> StreamSocket for StackStream<Plat> {
 
 impl<Plat: Platform> Drop for StackStream<Plat> {
     fn drop(&mut self) {
-        self.stack.with(|state| state.release(self.index, time::now::<Plat>()));
+        self.shard.with(|state| state.release(self.index, time::now::<Plat>()));
     }
 }

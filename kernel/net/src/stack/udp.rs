@@ -65,7 +65,7 @@ impl<Plat: Platform> Socket for StackDatagrams<Plat> {
 
     fn selectable(&self, way: Way) -> Result<Receiver<(), Plat>, NetError> {
         let user = caller::<Plat>();
-        self.stack.with(|state| {
+        self.stack.owner().with(|state| {
             state.note_user(self.index, user);
             state.selectable(self.index, way)
         })
@@ -88,11 +88,11 @@ impl<Plat: Platform> DatagramSocket for StackDatagrams<Plat> {
     }
 
     fn peer(&self) -> Option<SocketAddr> {
-        self.stack.with(|state| state.connection(self.index).and_then(|socket| socket.peer))
+        self.stack.owner().with(|state| state.connection(self.index).and_then(|socket| socket.peer))
     }
 
     fn set_peer(&self, peer: SocketAddr) -> Result<(), NetError> {
-        self.stack.with(|state| {
+        self.stack.owner().with(|state| {
             if let Some(socket) = state.connection(self.index) {
                 (socket.peer, socket.refusal) = (Some(peer), None);
             }
@@ -103,7 +103,7 @@ impl<Plat: Platform> DatagramSocket for StackDatagrams<Plat> {
     fn send(&self, data: &[u8], to: SocketAddr, limit: Limit<'_, Plat>) -> Result<usize, NetError> {
         let user = caller::<Plat>();
         self.stack.wait_for_source(to.ip(), limit)?;
-        self.stack.wait(limit, &self.waits.writable, |state| {
+        self.stack.owner().wait(limit, &self.waits.writable, |state| {
             state.note_user(self.index, user);
             let local_address = state.source(to.ip()).filter(|_| self.address.ip().is_unspecified()).map(Into::into);
             let connection = state.connection(self.index)?;
@@ -124,7 +124,7 @@ impl<Plat: Platform> DatagramSocket for StackDatagrams<Plat> {
 
     fn receive(&self, buffer: &mut [u8], limit: Limit<'_, Plat>) -> Result<(usize, SocketAddr), NetError> {
         let user = caller::<Plat>();
-        self.stack.wait(limit, &self.waits.readable, |state| {
+        self.stack.owner().wait(limit, &self.waits.readable, |state| {
             state.note_user(self.index, user);
             if let Err(error) = state.connection(self.index)?.check_datagrams() {
                 return Some(Err(error));
@@ -136,7 +136,7 @@ impl<Plat: Platform> DatagramSocket for StackDatagrams<Plat> {
 
 impl<Plat: Platform> Drop for StackDatagrams<Plat> {
     fn drop(&mut self) {
-        self.stack.with(|state| state.remove_datagrams(self.index));
+        self.stack.owner().with(|state| state.remove_datagrams(self.index));
     }
 }
 

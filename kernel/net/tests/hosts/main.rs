@@ -22,29 +22,35 @@ const NONE: Limit<'static> = Limit::NONE;
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
-/// Runs `test` with a network of two hosts, the server and the client, on a simulated machine.
+/// Into how many shards the connections of a host are divided.
+const SHARDS: [usize; 3] = [1, 2, 8];
+
+/// Runs `test` with a network of two hosts, the server and the client, on a simulated machine: for each number of shards.
 fn with_pair(
     conditions: Conditions,
     seed: u64,
-    test: impl FnOnce(&Network<Sim>, &'static Stack, &'static Stack) + Send + 'static,
-) -> sim::Report {
-    with_pair_on(Config { seed, ..Config::default() }, conditions, test)
+    test: impl Fn(&Network<Sim>, &'static Stack, &'static Stack) + Clone + Send + 'static,
+) {
+    for shards in SHARDS {
+        with_pair_on(Config { seed, ..Config::default() }, shards, conditions, test.clone());
+    }
 }
 
 fn with_pair_on(
     machine: Config,
+    shards: usize,
     conditions: Conditions,
-    test: impl FnOnce(&Network<Sim>, &'static Stack, &'static Stack) + Send + 'static,
-) -> sim::Report {
+    test: impl Fn(&Network<Sim>, &'static Stack, &'static Stack) + Send + 'static,
+) {
     let report = sim::run(machine, move || {
-        let network = Network::new(machine.seed).with_rooms(guarded::make);
+        let network = Network::new(machine.seed).with_rooms(guarded::make).with_shards(shards);
         let [server, client] = [SERVER, CLIENT].map(|address| network.host(address).unwrap());
         network.set_conditions(conditions);
         test(&network, server, client);
         drop(network);
         assert_eq!([server, client].map(Stack::usage), [Usage::default(); 2]);
     });
-    report.unwrap_or_else(|failure| panic!("{failure}"))
+    report.unwrap_or_else(|failure| panic!("{shards} shards: {failure}"));
 }
 
 fn connect(client: &'static Stack, port: u16) -> Result<TcpStream, NetError> {
@@ -235,7 +241,7 @@ fn dropped_listener_resets_those_that_wait() {
 #[test]
 fn panicking_g_leaves_no_connection_behind() {
     let machine = Config { seed: 9, bodies_unwind: true, ..Config::default() };
-    with_pair_on(machine, Conditions::default(), |_, server, client| {
+    with_pair_on(machine, 2, Conditions::default(), |_, server, client| {
         serve_echo(server, 7);
         let stream = connect(client, 7).unwrap();
         let panics = go(move || {

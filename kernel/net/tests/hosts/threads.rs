@@ -8,13 +8,15 @@ type Host = &'static kernel_net::Stack<Native>;
 type TcpListener = kernel_net::TcpListener<kernel_net::StackListener<Native>>;
 type TcpStream = kernel_net::TcpStream<kernel_net::StackStream<Native>>;
 
-fn run(test: impl FnOnce() + Send + 'static) {
+/// Runs a test for each number of shards.
+fn run(test: impl Fn(usize) + Clone + Send + 'static) {
     // SAFETY: the threads of the test stay alive until the process ends.
-    unsafe { native::enter() }.run(2, test);
+    let machine = unsafe { native::enter() };
+    machine.run(2, move || SHARDS.into_iter().for_each(test));
 }
 
-fn hosts(seed: u64) -> (Network<Native>, [Host; 2]) {
-    let network = Network::new(seed).with_rooms(guarded::make);
+fn hosts(seed: u64, shards: usize) -> (Network<Native>, [Host; 2]) {
+    let network = Network::new(seed).with_rooms(guarded::make).with_shards(shards);
     let hosts = [SERVER, CLIENT].map(|address| network.host(address).unwrap());
     (network, hosts)
 }
@@ -59,8 +61,8 @@ fn echo(client: Host, bytes: usize) {
 
 #[test]
 fn data_of_many_connections_returns_unchanged() {
-    run(|| {
-        let (network, [server, client]) = hosts(1);
+    run(|shards| {
+        let (network, [server, client]) = hosts(1, shards);
         serve_echo(server);
         let clients: Vec<_> = (0..100).map(|number| go(move || echo(client, 1_000 * number))).collect();
         clients.into_iter().for_each(|client| client.join().unwrap());
@@ -72,10 +74,10 @@ fn data_of_many_connections_returns_unchanged() {
 /// The clock of a bubble advances while frames are under way, or are to be sent again.
 #[test]
 fn bubble_has_a_virtual_clock_for_the_network() {
-    run(|| {
-        let took = synctest::test(|| {
+    run(|shards| {
+        let took = synctest::test(move || {
             let begin = native::now();
-            let (network, [server, client]) = hosts(2);
+            let (network, [server, client]) = hosts(2, shards);
             let delay = Duration::from_secs(1);
             network.set_conditions(Conditions { loss: 0.05, delay, ..Conditions::default() });
             serve_echo(server);
@@ -89,9 +91,9 @@ fn bubble_has_a_virtual_clock_for_the_network() {
 /// The network is dropped while its G unwinds.
 #[test]
 fn panicking_g_ends_its_network() {
-    run(|| {
-        let panics = go(|| {
-            let (_network, [server, client]) = hosts(4);
+    run(|shards| {
+        let panics = go(move || {
+            let (_network, [server, client]) = hosts(4, shards);
             serve_echo(server);
             let _stream = connect(client);
             std::panic::resume_unwind(Box::new("on purpose"));
@@ -109,8 +111,8 @@ fn panicking_g_ends_its_network() {
 /// Gs that wait in all kinds of calls, on a network that is dropped.
 #[test]
 fn dropped_network_ends_all_waits() {
-    run(|| {
-        let (network, [server, client]) = hosts(3);
+    run(|shards| {
+        let (network, [server, client]) = hosts(3, shards);
         let listener = Arc::new(TcpListener::bind_on(server, "0.0.0.0:7").unwrap());
         let [(near, far), (silent, reading)] = [0, 1].map(|_| (connect(client), listener.accept().unwrap().0));
         let datagrams = kernel_net::UdpSocket::bind_on(server, "0.0.0.0:9").unwrap();

@@ -1,0 +1,276 @@
+//! Gives the frames of one link to several shards (receive packet steering): a link for each shard, over the device
+//! that they share.
+//!
+//! ```text
+//!   device ─▶ serve ─┬─▶ frames of shard 0 ─▶ the G of shard 0
+//!      ▲             └─▶ frames of shard 1 ─▶ the G of shard 1
+//!      └──────────────── what the shards send
+//! ```
+//!
+//! The segments of a connection, and the ICMP messages about them, go to its shard, in the order in which they have
+//! arrived. The answers of neighbours go to all shards, because each has asked for itself. Everything else goes to the
+//! owner of the UDP sockets and the services.
+//!
+//! The lock of the device is held for one frame at a time, and while it is held, no other lock is taken.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use gmp_sched::platform::{OutOfResources, Platform};
+use gmp_sched::sync::Mutex;
+use gmp_sched::time::Instant;
+
+use crate::key::{Flows, Protocol};
+use crate::link::Link;
+use crate::packet::{Class, answers_question, classify, room_for_frame};
+use crate::shard::BATCH;
+use crate::stack::OWNER;
+use crate::wake::Wake;
+
+/// How many frames wait for a shard at most. More are lost, as at a device whose queue is full.
+const FRAMES: usize = 256;
+
+/// A frame that has arrived.
+struct Arrived {
+    frame: Vec<u8>,
+    /// Whether the device knows that it is right.
+    is_checked: bool,
+}
+
+/// What one shard gets.
+struct Part<Plat: Platform> {
+    arrived: Mutex<VecDeque<Arrived>, Plat>,
+    /// Whether the shard has a frame to send for which the device had no room.
+    is_stalled: AtomicBool,
+}
+
+/// What the links of several shards share.
+pub(crate) struct Steering<Plat: Platform> {
+    device: Mutex<Box<dyn Link>, Plat>,
+    parts: Vec<Part<Plat>>,
+    flows: Flows,
+    /// Memory for the frame that arrives. Used by the G that serves the device.
+    received: Mutex<Vec<u8>, Plat>,
+    /// Wakes that G.
+    wake: Wake<Plat>,
+    is_closed: AtomicBool,
+}
+
+impl<Plat: Platform> Steering<Plat> {
+    /// # Errors
+    /// There is no memory.
+    pub(crate) fn new(device: Box<dyn Link>, flows: Flows, wake: Wake<Plat>) -> Result<Self, OutOfResources> {
+        let received = Mutex::new(room_for_frame(device.largest())?);
+        let part = || Part { arrived: Mutex::new(VecDeque::new()), is_stalled: AtomicBool::new(false) };
+        let parts = (0..flows.shards()).map(|_| part()).collect();
+        Ok(Self { device: Mutex::new(device), parts, flows, received, wake, is_closed: AtomicBool::new(false) })
+    }
+
+    /// Makes the links of the shards.
+    pub(crate) fn queues(&'static self) -> Vec<Box<dyn Link>> {
+        (0..self.parts.len()).map(|part| Box::new(Queue::new(self, &self.parts[part])) as Box<dyn Link>).collect()
+    }
+
+    /// Wakes the G that serves the device. Callable from everywhere.
+    pub(crate) fn announce(&'static self) {
+        self.wake.raise();
+    }
+
+    /// Ends the G that serves the device.
+    pub(crate) fn close(&'static self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        self.wake.raise();
+    }
+
+    /// Serves the device until it is closed. Calls `wake` with the number of a shard that has something to do.
+    pub(crate) fn serve(&'static self, wake: impl Fn(usize)) {
+        // Ordering: `wake` orders this and `close`.
+        while !self.is_closed.load(Ordering::Relaxed) {
+            let has_more = self.receive(&wake);
+            let (until, can_send, is_broken) = {
+                let mut device = self.device.lock();
+                device.flush();
+                (device.due(), device.can_send(), device.is_broken())
+            };
+            for (number, part) in self.parts.iter().enumerate() {
+                // Ordering: the lock of the device orders this and `Queue::send_held`, so no shard that stalls is
+                // missed.
+                if is_broken || (can_send && part.is_stalled.swap(false, Ordering::Relaxed)) {
+                    wake(number);
+                }
+            }
+            if has_more {
+                gmp_sched::yield_now::yield_now::<Plat>();
+            } else {
+                self.wake.wait_until(until);
+            }
+        }
+    }
+
+    /// Passes on some of the frames that have arrived. Returns whether there may be more.
+    fn receive(&'static self, wake: &impl Fn(usize)) -> bool {
+        let mut received = self.received.lock();
+        for _ in 0..BATCH {
+            let mut device = self.device.lock();
+            let Some(bytes) = device.receive(&mut received) else { return false };
+            let is_checked = device.is_checked();
+            drop(device);
+            let frame = &received[..bytes];
+            for shard in self.shards_of(frame) {
+                if self.parts[shard].put(frame, is_checked) {
+                    wake(shard);
+                }
+            }
+        }
+        true
+    }
+
+    /// Returns the shards that get a frame.
+    fn shards_of(&self, frame: &[u8]) -> core::ops::Range<usize> {
+        let shard = match classify(frame) {
+            Class::Neighbour if answers_question(frame) => return 0..self.parts.len(),
+            Class::Connection(key, _) => self.flows.shard_of(&key),
+            Class::Refusal(key, _) if key.protocol == Protocol::Tcp => self.flows.shard_of(&key),
+            _ => OWNER,
+        };
+        shard..shard + 1
+    }
+}
+
+impl<Plat: Platform> Part<Plat> {
+    /// Adds a frame. Returns whether it is the first one. Loses it if there is no room, or no memory.
+    fn put(&self, frame: &[u8], is_checked: bool) -> bool {
+        let mut copy = Vec::new();
+        if copy.try_reserve_exact(frame.len()).is_err() {
+            return false;
+        }
+        copy.extend_from_slice(frame);
+        let mut arrived = self.arrived.lock();
+        if arrived.len() < FRAMES && arrived.try_reserve(1).is_ok() {
+            arrived.push_back(Arrived { frame: copy, is_checked });
+        }
+        arrived.len() == 1
+    }
+}
+
+/// The link of one shard.
+struct Queue<Plat: Platform> {
+    steering: &'static Steering<Plat>,
+    part: &'static Part<Plat>,
+    mac: [u8; 6],
+    may_damage: bool,
+    largest: usize,
+    largest_to_send: usize,
+    /// Whether the device knows that the last frame is right.
+    is_checked: bool,
+    /// Whether the device has frames that it need not look at before `flush`.
+    has_sent: bool,
+    /// The frames for which the device had no room. There are few, because then the shard sends no more.
+    held: VecDeque<Vec<u8>>,
+}
+
+impl<Plat: Platform> Queue<Plat> {
+    fn new(steering: &'static Steering<Plat>, part: &'static Part<Plat>) -> Self {
+        let device = steering.device.lock();
+        let (mac, may_damage) = (device.mac(), device.may_damage());
+        let (largest, largest_to_send) = (device.largest(), device.largest_to_send());
+        let (is_checked, has_sent, held) = (false, false, VecDeque::new());
+        Self { steering, part, mac, may_damage, largest, largest_to_send, is_checked, has_sent, held }
+    }
+
+    /// Sends what was held. Returns whether all was sent.
+    fn send_held(&mut self) -> bool {
+        let mut device = self.steering.device.lock();
+        while device.can_send()
+            && let Some(frame) = self.held.pop_front()
+        {
+            device.send(&frame);
+        }
+        // Nobody may call `flush` soon.
+        device.flush();
+        // Under the lock of the device: see `Steering::serve`.
+        self.part.is_stalled.store(!self.held.is_empty(), Ordering::Relaxed);
+        self.held.is_empty()
+    }
+}
+
+impl<Plat: Platform> Link for Queue<Plat> {
+    fn mac(&self) -> [u8; 6] {
+        self.mac
+    }
+
+    fn is_up(&self) -> bool {
+        self.steering.device.lock().is_up()
+    }
+
+    fn is_broken(&self) -> bool {
+        self.steering.device.lock().is_broken()
+    }
+
+    fn may_damage(&self) -> bool {
+        self.may_damage
+    }
+
+    fn largest(&self) -> usize {
+        self.largest
+    }
+
+    fn largest_to_send(&self) -> usize {
+        self.largest_to_send
+    }
+
+    fn receive(&mut self, frame: &mut [u8]) -> Option<usize> {
+        if !self.can_send() {
+            return None;
+        }
+        let Arrived { frame: received, is_checked } = self.part.arrived.lock().pop_front()?;
+        frame[..received.len()].copy_from_slice(&received);
+        self.is_checked = is_checked;
+        Some(received.len())
+    }
+
+    fn is_checked(&self) -> bool {
+        self.is_checked
+    }
+
+    /// Until a frame is held, the device is taken to have room: asking it would need its lock.
+    fn can_send(&mut self) -> bool {
+        self.held.is_empty() || self.send_held()
+    }
+
+    fn send(&mut self, frame: &[u8]) {
+        if self.can_send() {
+            let mut device = self.steering.device.lock();
+            if device.can_send() {
+                device.send(frame);
+                self.has_sent = true;
+                return;
+            }
+        }
+        let mut copy = Vec::new();
+        if self.held.try_reserve(1).is_ok() && copy.try_reserve_exact(frame.len()).is_ok() {
+            copy.extend_from_slice(frame);
+            self.held.push_back(copy);
+        }
+    }
+
+    fn flush(&mut self) {
+        if core::mem::take(&mut self.has_sent) {
+            self.steering.device.lock().flush();
+        }
+    }
+
+    /// A frame that has arrived is due at once.
+    fn due(&mut self) -> Instant {
+        if self.held.is_empty() {
+            let has_arrived = !self.part.arrived.lock().is_empty();
+            return if has_arrived { Instant::from_nanos(0) } else { Instant::NEVER };
+        }
+        let mut device = self.steering.device.lock();
+        let due = device.due();
+        // If there is room now, there may have been some before, so that the device was asked for something else.
+        if device.can_send() { Instant::from_nanos(0) } else { due }
+    }
+}
