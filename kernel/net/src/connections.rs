@@ -185,7 +185,7 @@ impl<Plat: Platform> Connections<Plat> {
 
     /// Notes whether the buffers of a connection have memory that they do not need, and frees that of a connection that
     /// was not used for longer.
-    fn note_memory(&mut self, index: usize) {
+    pub(crate) fn note_memory(&mut self, index: usize) {
         let slot = &mut self.slots[index];
         if slot.is_warm || slot.buffers().is_none_or(|(buffers, queued)| buffers.spare(queued) == 0) {
             return;

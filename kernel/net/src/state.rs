@@ -244,6 +244,18 @@ impl<Plat: Platform> State<Plat> {
         self.follow(index, due, now);
     }
 
+    /// Does after a read what [`settle`](Self::settle) does after another change. A read changes neither what the
+    /// socket waits for nor who may go on. But the peer has to know if the window has grown by much.
+    pub(crate) fn settle_read(&mut self, index: usize, now: Instant) {
+        let Some(connection) = self.connections.get(index) else { return };
+        let at = micros(now);
+        if self.interface.poll_at(at, &connection.sockets).is_some_and(|due| due <= at) {
+            self.settle(index, now);
+        } else {
+            self.connections.note_memory(index);
+        }
+    }
+
     /// Does what the state of a connection's socket requires: readies Gs, removes what has ended. `due` is when the
     /// socket has to do something again.
     fn follow(&mut self, index: usize, due: Instant, now: Instant) {

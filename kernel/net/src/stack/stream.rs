@@ -149,8 +149,7 @@ impl<Plat: Platform> StreamSocket for StackStream<Plat> {
                 Err(RecvError::Finished) => Ok(0),
                 Err(RecvError::InvalidState) => Err(connection.reset()),
             };
-            // The peer may have to know that there is room again.
-            state.settle(index, time::now::<Plat>());
+            state.settle_read(index, time::now::<Plat>());
             Some(result)
         })
     }
