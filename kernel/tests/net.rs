@@ -34,6 +34,10 @@ fn network_of_the_host_is_that_of_the_machine() {
         the_two_kinds_of_addresses_do_not_meet();
         selects_wait_for_sockets();
         keepalive_can_be_set();
+        peer_that_vanishes_before_it_is_accepted_is_accepted();
+        call_with_an_empty_buffer_does_not_wait();
+        reads_after_a_shutdown_return_nothing();
+        write_to_a_connection_that_has_ended_does_not_say_that_the_program_has_shut_it_down();
         assert_eq!(net::usage(), Usage::default());
     });
 }
@@ -197,6 +201,72 @@ fn keepalive_can_be_set() {
     for silence in [Duration::from_millis(999), Duration::from_secs(10 * 3_600), Duration::MAX] {
         assert_eq!(stream.set_keepalive(Some(silence)), Err(NetError::InvalidInput));
     }
+}
+
+fn connect() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr()).unwrap();
+    (near, listener.accept().unwrap().0)
+}
+
+fn peer_that_vanishes_before_it_is_accepted_is_accepted() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let peer = std::net::TcpStream::connect(listener.local_addr()).unwrap();
+    let address = peer.local_addr().unwrap();
+    // Its end is a reset.
+    socket2::SockRef::from(&peer).set_linger(Some(Duration::ZERO)).unwrap();
+    drop(peer);
+    let (far, peer) = listener.accept().unwrap();
+    assert_eq!((peer, far.peer_addr(), far.local_addr()), (address, address, listener.local_addr()));
+    assert_eq!(far.read(&mut [0]), Err(NetError::ConnectionReset));
+}
+
+fn call_with_an_empty_buffer_does_not_wait() {
+    let (near, far) = connect();
+    let near = std::sync::Arc::new(near);
+    let reads = [near.clone(), near.clone()].map(|near| go(move || near.read(&mut [0])));
+    sleep(Duration::from_millis(1));
+    assert_eq!((near.read(&mut []), near.peek(&mut []), near.write(&[])), (Ok(0), Ok(0), Ok(0)));
+    drop(far);
+    assert!(reads.into_iter().all(|read| read.join().unwrap() == Ok(0)));
+}
+
+fn reads_after_a_shutdown_return_nothing() {
+    let (near, far) = connect();
+    far.write_all(b"unread").unwrap();
+    assert_eq!(near.peek(&mut [0; 9]), Ok(6));
+    near.shutdown(Shutdown::Read).unwrap();
+    far.write_all(b"more").unwrap();
+    for _ in 0..2 {
+        assert_eq!((near.read(&mut [0; 9]), near.peek(&mut [0; 9])), (Ok(0), Ok(0)));
+    }
+    assert_eq!(near.write(b"still open"), Ok(10));
+    assert_eq!(far.read(&mut [0; 99]), Ok(10));
+}
+
+fn write_to_a_connection_that_has_ended_does_not_say_that_the_program_has_shut_it_down() {
+    let (near, far) = connect();
+    drop(far);
+    // The peer answers the data with a reset.
+    assert_eq!((near.read(&mut [0]), near.write(b"data")), (Ok(0), Ok(4)));
+    let ended = loop {
+        match near.write(b"data") {
+            Ok(_) => sleep(Duration::from_millis(1)),
+            Err(ended) => break ended,
+        }
+    };
+    assert_eq!((ended, near.write(b"data")), (NetError::ConnectionReset, Err(NetError::ConnectionReset)));
+    // As on the machine, it may be shut down nevertheless.
+    assert_eq!(near.shutdown(Shutdown::Both), Ok(()));
+    assert_eq!((near.write(b"data"), near.read(&mut [0])), (Err(NetError::BrokenPipe), Ok(0)));
+    // A G that waits for room returns, too.
+    let (near, _far) = connect();
+    let near = std::sync::Arc::new(near);
+    let writer = near.clone();
+    let writes = go(move || writer.write_all(&vec![0; 64 << 20]));
+    sleep(Duration::from_millis(20));
+    near.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(writes.join().unwrap(), Err(NetError::BrokenPipe));
 }
 
 fn panicking_g_leaves_no_socket() {

@@ -54,7 +54,8 @@ impl<S: ListenerSocket> TcpListener<S> {
     ///
     /// # Errors
     ///
-    /// If the device is broken.
+    /// If the device is broken. On the host, [`NetError::OutOfResources`] if the process may not have one more
+    /// connection, which then waits for a later call.
     ///
     /// # Panics
     ///

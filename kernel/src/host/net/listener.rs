@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 use core::net::SocketAddr;
+use std::io;
 
 use kernel_net::{ListenerSocket, NetError, Open, Socket, Way};
 
@@ -47,7 +48,16 @@ impl ListenerSocket for Listener {
     type Stream = Stream;
 
     fn accept(&self, limit: Limit<'_>) -> Result<Stream, NetError> {
-        let (stream, _) = self.listener.wait(Way::Read, limit, mio::net::TcpListener::accept)?;
-        Stream::new(Watched::new(stream)?)
+        // The host does not know the peer any more if the connection was reset, so what it says here is kept.
+        let (stream, peer) = self.listener.wait(Way::Read, limit, |listener| {
+            loop {
+                match listener.accept() {
+                    // The connection has ended already. There may be others.
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                    result => return result,
+                }
+            }
+        })?;
+        Stream::new(Watched::new(stream)?, peer)
     }
 }

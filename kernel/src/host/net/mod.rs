@@ -14,6 +14,8 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::io;
 
+use rustix::io::Errno;
+
 use crate::host::platform::Limit;
 
 use self::listener::Listener;
@@ -36,16 +38,20 @@ fn with_rooms(network: sim::Network) -> sim::Network {
 
 /// Returns the error of this crate for an error of the host.
 fn error(error: &io::Error) -> NetError {
+    if let Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOSPC) = Errno::from_io_error(error) {
+        return NetError::OutOfResources;
+    }
     match error.kind() {
         io::ErrorKind::AddrInUse => NetError::AddrInUse,
         io::ErrorKind::AddrNotAvailable => NetError::AddrNotAvailable,
         io::ErrorKind::ConnectionRefused => NetError::ConnectionRefused,
         io::ErrorKind::HostUnreachable => NetError::HostUnreachable,
         io::ErrorKind::NetworkUnreachable => NetError::NetworkUnreachable,
-        io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::NotConnected => {
-            NetError::ConnectionReset
-        }
-        io::ErrorKind::BrokenPipe => NetError::BrokenPipe,
+        // A pipe that the program itself has broken is an error before the host is asked: see `Stream::send`.
+        io::ErrorKind::ConnectionReset
+        | io::ErrorKind::ConnectionAborted
+        | io::ErrorKind::NotConnected
+        | io::ErrorKind::BrokenPipe => NetError::ConnectionReset,
         io::ErrorKind::TimedOut => NetError::TimedOut,
         io::ErrorKind::OutOfMemory => NetError::OutOfResources,
         _ => NetError::Other,
@@ -91,7 +97,9 @@ fn lookup_name(name: &str, port: u16, limit: Limit<'_>) -> Result<Vec<SocketAddr
     }
     let host = (name, port);
     let found = gmp_sched::native::blocking(|| std::net::ToSocketAddrs::to_socket_addrs(&host));
-    let mut addresses: Vec<_> = found.map_err(|_| NetError::NameNotFound)?.collect();
+    // If the resolver has failed by a system call, the error has its number.
+    let failed = |it: io::Error| if it.raw_os_error().is_some() { error(&it) } else { NetError::NameNotFound };
+    let mut addresses: Vec<_> = found.map_err(failed)?.collect();
     // As on the machine.
     addresses.sort_by_key(SocketAddr::is_ipv6);
     if addresses.is_empty() { Err(NetError::NameNotFound) } else { Ok(addresses) }

@@ -2,9 +2,11 @@
 
 use alloc::vec::Vec;
 use core::net::SocketAddr;
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io::{self, Read as _, Write as _};
 
+use gmp_sched::native::assert_may_wait;
 use kernel_net::{NetError, Open, Shutdown, Socket, StreamSocket, Take, Way};
 use socket2::{SockRef, TcpKeepalive};
 
@@ -18,14 +20,22 @@ pub struct Stream {
     stream: Watched<mio::net::TcpStream>,
     local: SocketAddr,
     peer: SocketAddr,
+    /// Whether the program has shut down the half for reading, and that for writing. The host would go on to return
+    /// what arrives after a shutdown, and has the same error for a write after a shutdown and for one after a reset.
+    is_shut: [AtomicBool; 2],
     _counted: Counted,
 }
 
 impl Stream {
-    pub(super) fn new(stream: Watched<mio::net::TcpStream>) -> Result<Self, NetError> {
+    pub(super) fn new(stream: Watched<mio::net::TcpStream>, peer: SocketAddr) -> Result<Self, NetError> {
         let local = stream.socket().local_addr().map_err(|it| error(&it))?;
-        let peer = stream.socket().peer_addr().map_err(|it| error(&it))?;
-        Ok(Self { stream, local, peer, _counted: Counted::new(&CONNECTIONS) })
+        let is_shut = [const { AtomicBool::new(false) }; 2];
+        Ok(Self { stream, local, peer, is_shut, _counted: Counted::new(&CONNECTIONS) })
+    }
+
+    fn is_shut(&self, way: Way) -> bool {
+        // Ordering: Acquire; partner: the Release in `shutdown`. A G that `shutdown` has woken finds that it did.
+        self.is_shut[way as usize].load(Ordering::Acquire)
     }
 }
 
@@ -48,15 +58,15 @@ impl Open for Stream {
 
     fn open(address: SocketAddr, limit: Limit<'_>) -> Result<Self, NetError> {
         let stream = Watched::new(mio::net::TcpStream::connect(address).map_err(|it| error(&it))?)?;
-        stream.wait(Way::Write, limit, |stream| {
+        let peer = stream.wait(Way::Write, limit, |stream| {
             // The attempt is over when the socket has an error or a peer (the manual of `mio`).
             match (stream.take_error()?, stream.peer_addr()) {
                 (Some(error), _) => Err(error),
-                (None, Ok(_)) => Ok(()),
+                (None, Ok(peer)) => Ok(peer),
                 (None, Err(_)) => Err(io::ErrorKind::WouldBlock.into()),
             }
         })?;
-        Self::new(stream)
+        Self::new(stream, peer)
     }
 }
 
@@ -66,23 +76,40 @@ impl StreamSocket for Stream {
     }
 
     fn receive(&self, buffer: &mut [u8], take: Take, limit: Limit<'_>) -> Result<usize, NetError> {
+        if buffer.is_empty() {
+            // The host would wait for a byte.
+            assert_may_wait();
+            return Ok(0);
+        }
         self.stream.wait(Way::Read, limit, |mut stream| match take {
+            _ if self.is_shut(Way::Read) => Ok(0),
             Take::Bytes => stream.read(buffer),
             Take::Nothing => stream.peek(buffer),
         })
     }
 
     fn send(&self, data: &[u8], limit: Limit<'_>) -> Result<usize, NetError> {
-        self.stream.wait(Way::Write, limit, |mut stream| stream.write(data))
+        let write = |mut stream: &mio::net::TcpStream| {
+            if self.is_shut(Way::Write) { Ok(Err(NetError::BrokenPipe)) } else { stream.write(data).map(Ok) }
+        };
+        self.stream.wait(Way::Write, limit, write).flatten()
     }
 
     fn shutdown(&self, how: Shutdown) -> Result<(), NetError> {
+        // Ordering: Release; partner: the Acquire in `is_shut`.
+        for (way, other) in [(Way::Read, Shutdown::Write), (Way::Write, Shutdown::Read)] {
+            self.is_shut[way as usize].fetch_or(how != other, Ordering::Release);
+        }
         let how = match how {
             Shutdown::Read => std::net::Shutdown::Read,
             Shutdown::Write => std::net::Shutdown::Write,
             Shutdown::Both => std::net::Shutdown::Both,
         };
-        self.stream.socket().shutdown(how).map_err(|it| error(&it))
+        match self.stream.socket().shutdown(how) {
+            // The connection has ended.
+            Err(it) if it.kind() == io::ErrorKind::NotConnected => Ok(()),
+            result => result.map_err(|it| error(&it)),
+        }
     }
 
     fn set_nodelay(&self, nodelay: bool) -> Result<(), NetError> {
