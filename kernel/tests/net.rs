@@ -37,6 +37,7 @@ fn network_of_the_host_is_that_of_the_machine() {
         peer_that_vanishes_before_it_is_accepted_is_accepted();
         call_with_an_empty_buffer_does_not_wait();
         reads_after_a_shutdown_return_nothing();
+        each_of_several_selects_gets_what_has_arrived();
         write_to_a_connection_that_has_ended_does_not_say_that_the_program_has_shut_it_down();
         assert_eq!(net::usage(), Usage::default());
     });
@@ -242,6 +243,36 @@ fn reads_after_a_shutdown_return_nothing() {
     }
     assert_eq!(near.write(b"still open"), Ok(10));
     assert_eq!(far.read(&mut [0; 99]), Ok(10));
+}
+
+/// The host tells only once that several datagrams, or connections, have arrived.
+fn each_of_several_selects_gets_what_has_arrived() {
+    for _ in 0..20 {
+        let far = std::sync::Arc::new(bind());
+        let listener = std::sync::Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
+        let address = listener.local_addr();
+        let receiving = [far.clone(), far.clone(), far.clone()].map(|far| {
+            go(move || {
+                select! {
+                    recv(far.readable().unwrap()) -> _ => far.recv(&mut [0; 9]),
+                    timeout(Duration::from_secs(10)) => Err(LATE),
+                }
+            })
+        });
+        let accepting = [listener.clone(), listener.clone(), listener].map(|listener| {
+            go(move || {
+                select! {
+                    recv(listener.readable().unwrap()) -> _ => listener.accept().map(|_| 1),
+                    timeout(Duration::from_secs(10)) => Err(LATE),
+                }
+            })
+        });
+        sleep(Duration::from_millis(1));
+        let near = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        (0..3).for_each(|_| assert_eq!(near.send_to(b"x", far.local_addr()).unwrap(), 1));
+        let _peers: Vec<_> = (0..3).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+        assert!(receiving.into_iter().chain(accepting).all(|g| g.join().unwrap() == Ok(1)));
+    }
 }
 
 fn write_to_a_connection_that_has_ended_does_not_say_that_the_program_has_shut_it_down() {

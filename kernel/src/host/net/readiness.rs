@@ -133,7 +133,7 @@ pub(super) struct Watched<S: Source> {
     waits: &'static Waits,
 }
 
-impl<S: Source> Watched<S> {
+impl<S: Source + AsFd> Watched<S> {
     pub(super) fn new(mut socket: S) -> Result<Self, NetError> {
         let poller = Poller::get()?;
         let mut table = poller.lock();
@@ -165,40 +165,53 @@ impl<S: Source> Watched<S> {
         mut act: impl FnMut(&S) -> io::Result<R>,
     ) -> Result<R, NetError> {
         assert_may_wait();
-        let Direction { turn, ready, .. } = if way == Way::Read { &self.waits.read } else { &self.waits.write };
+        let Direction { turn, ready, .. } = self.direction(way);
         let _turn = turn.lock_until(limit)?;
         loop {
             match act(&self.socket) {
-                Ok(result) => return Ok(result),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if !ready.wait_until(limit) {
                         return Err(limit.err().map_or(NetError::TimedOut, NetError::Limit));
                     }
                 }
-                Err(error) => return Err(super::error(&error)),
+                result => {
+                    self.announce_rest(way);
+                    return result.map_err(|error| super::error(&error));
+                }
             }
         }
     }
-}
 
-impl<S: Source + AsFd> Watched<S> {
     /// Returns the receiver for a case of a select.
     #[track_caller]
     pub(super) fn select(&self, way: Way) -> Result<Receiver<()>, NetError> {
         assert_may_wait();
-        let (direction, flag) = match way {
-            Way::Read => (&self.waits.read, PollFlags::IN),
-            Way::Write => (&self.waits.write, PollFlags::OUT),
-        };
-        let mut now = [PollFd::new(&self.socket, flag)];
-        // If the host cannot say it, the call that follows the select finds out why.
-        let is_ready = || poll(&mut now, Some(&Timespec::default())).is_ok_and(|ready| ready != 0);
-        let mut selects = direction.select();
+        let mut selects = self.direction(way).select();
         if selects.awaited.is_none() {
             selects.awaited = Some(await_poller()?);
         }
-        selects.readiness.receiver(is_ready)
+        selects.readiness.receiver(|| self.is_ready(way))
+    }
+
+    /// If a further call need not wait, either, says so to a G that selects. The poller says only once that several
+    /// datagrams or connections have arrived, perhaps to another G.
+    fn announce_rest(&self, way: Way) {
+        let selects = self.direction(way).select();
+        if selects.awaited.is_some() && self.is_ready(way) {
+            selects.readiness.announce();
+        }
+    }
+
+    fn direction(&self, way: Way) -> &'static Direction {
+        if way == Way::Read { &self.waits.read } else { &self.waits.write }
+    }
+
+    /// Whether a call need not wait. If the host cannot say it, the call finds out why.
+    fn is_ready(&self, way: Way) -> bool {
+        let flag = if way == Way::Read { PollFlags::IN } else { PollFlags::OUT };
+        let mut now = [PollFd::new(&self.socket, flag)];
+        poll(&mut now, Some(&Timespec::default())).is_ok_and(|ready| ready != 0)
     }
 }
 
