@@ -103,6 +103,9 @@ pub fn only_disk() -> Option<&'static Disk> {
     }
 }
 
+/// How long a server waits before it tries again to accept a connection for which there was no room.
+const PAUSE: Duration = Duration::from_millis(5);
+
 /// The options of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerOptions {
@@ -129,9 +132,10 @@ impl ServerOptions {
     }
 }
 
-/// Listens on a port, and calls `converse` for each connection, in a G of its own. After as many connections as `options`
-/// say, and at the first Ctrl-C, waits until the last of them has ended, and calls `at_end`. A connection for which there is no G is closed. `name` is
-/// the program's name in its messages. Returns the status of the program.
+/// Listens on a port, and calls `converse` for each connection, in a G of its own. After as many connections as
+/// `options` say, and at the first Ctrl-C, waits until the last of them has ended, and calls `at_end`. A connection for
+/// which there is no G is closed, and one for which the host has no room waits. `name` is the program's name in its
+/// messages. Returns the status of the program.
 ///
 /// # Panics
 ///
@@ -165,14 +169,19 @@ fn accept(
     println!("{name}: port {port}");
     let served = Arc::new(WaitGroup::new());
     let interrupted = interrupted();
-    for _ in 0..connections.unwrap_or(usize::MAX) {
+    let mut left = connections.unwrap_or(usize::MAX);
+    while left != 0 {
         let stream = match listener.accept_until(interrupted) {
             Ok((stream, _)) => stream,
             Err(NetError::Limit(_)) => break,
-            // The client has vanished already.
-            Err(NetError::ConnectionReset) => continue,
+            // The client waits until other connections have ended. (Go's server of HTTP does the same.)
+            Err(NetError::OutOfResources) => match interrupted.sleep(PAUSE) {
+                Ok(()) => continue,
+                Err(_) => break,
+            },
             Err(error) => return Err(error),
         };
+        left -= 1;
         served.add(1);
         let ended = served.clone();
         let begun = try_go(move || {

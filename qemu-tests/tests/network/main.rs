@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, TcpListener, TcpStream};
 use std::thread;
 
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use sha2::{Digest as _, Sha256};
 
 mod breaks;
@@ -179,6 +180,21 @@ fn port_that_is_in_use_is_named() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains(&format!("--port: the port {port} of the host cannot be used: ")), "{said}");
     assert_eq!(output.status.code(), Some(64));
+}
+
+/// Those that the process cannot have wait until others end.
+#[test]
+fn server_on_the_host_survives_more_clients_than_it_may_have_sockets() {
+    const CLIENTS: usize = 60;
+    let echo = Server::on_host("echo", CLIENTS);
+    // `cargo run` has become the program.
+    let process = Pid::from_child(&echo.boot.0);
+    prlimit(Some(process), Resource::Nofile, Rlimit { current: Some(40), maximum: Some(40) }).expect("a limit");
+    let clients: Vec<TcpStream> = (0..CLIENTS).map(|_| echo.connect()).collect();
+    for client in clients {
+        send_and_compare(client, 17);
+    }
+    echo.end(&format!("echo: {} bytes, 0 connections left\n", 17 * CLIENTS));
 }
 
 #[test]
