@@ -162,7 +162,7 @@ pub(crate) struct Cli {
     /// Wait for gdb on this port (1234) before the first instruction. With --icount, the run is then equal to others
     /// up to the first stop in gdb, and may differ after it
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "1234")]
-    gdb: Option<u16>,
+    gdb: Option<core::num::NonZeroU16>,
 
     /// Stop in gdb at the event that has this time of the machine's clock, as in --until 88345023ns. Needs --icount,
     /// and --trace or --profile
@@ -305,7 +305,7 @@ impl Cli {
                 accelerator: self.accel,
                 cpu_model: self.cpu,
                 kernel_options,
-                gdb_port: self.gdb.or(self.until.map(|_| GDB_PORT)),
+                gdb_port: self.gdb.map(Into::into).or(self.until.map(|_| GDB_PORT)),
                 qemu_arguments: self.qemu_arg,
             },
             image: self.image,

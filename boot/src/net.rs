@@ -5,6 +5,7 @@ use core::net::Ipv4Addr;
 use std::ffi::OsString;
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::path::{self, Path};
 
 use crate::Error;
@@ -106,13 +107,16 @@ pub(crate) fn check(net: &Net, ports: &[Port]) -> Result<(), Error> {
              sudo ip tuntap add {name} mode tap user $USER && sudo ip link set {name} up"
         )));
     }
+    // All of them are kept until the last one is checked, so that one that is given twice is in use.
+    let mut bound: Vec<OwnedFd> = Vec::new();
     for &Port { protocol, host, .. } in ports {
         let address = (Ipv4Addr::LOCALHOST, host);
-        let bound = match protocol {
-            Protocol::Tcp => TcpListener::bind(address).map(drop),
-            Protocol::Udp => UdpSocket::bind(address).map(drop),
+        let socket = match protocol {
+            Protocol::Tcp => TcpListener::bind(address).map(OwnedFd::from),
+            Protocol::Udp => UdpSocket::bind(address).map(OwnedFd::from),
         };
-        bound.map_err(|error| Error::Usage(format!("--port: the port {host} of the host cannot be used: {error}")))?;
+        let cannot = |error| Error::Usage(format!("--port: the port {host} of the host cannot be used: {error}"));
+        bound.push(socket.map_err(cannot)?);
     }
     Ok(())
 }
@@ -136,4 +140,22 @@ pub(crate) fn reserve_capture(file: Option<&Path>) -> Result<Reserved, Error> {
         reserved.add(file).map_err(cannot)?;
     }
     Ok(reserved)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn port_that_is_given_twice_is_in_use() {
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let host = free.local_addr().expect("an address").port();
+        drop(free);
+        let [tcp, udp] = [Protocol::Tcp, Protocol::Udp].map(|protocol| Port { protocol, host, guest: 7 });
+        assert_eq!(check(&Net::User, &[tcp, udp]), Ok(()));
+        for port in [tcp, udp] {
+            let error = check(&Net::User, &[port, Port { guest: 8, ..port }]).expect_err("in use");
+            assert!(matches!(&error, Error::Usage(text) if text.contains("Address already in use")), "{error}");
+        }
+    }
 }

@@ -169,6 +169,7 @@ fn a_refusal_names_what_is_wrong() {
         (&["--accel", "xen"], "tcg, kvm, hvf"),
         (&["--firmware", "coreboot"], "pvh, bios, uefi"),
         (&["--gdb=x"], "invalid digit"),
+        (&["--gdb=0"], "number would be zero"),
         (&["--icount", "--until=7us"], "<--trace <FILE>|--profile <DIR>>"),
         (&["--trace=x", "--until=7us"], "--icount"),
         (&["--icount", "--trace=x", "--until=7"], "not a time in ns"),
