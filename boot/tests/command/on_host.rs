@@ -22,6 +22,19 @@ static CRATE: LazyLock<TempDir> = LazyLock::new(|| {
     folder
 });
 
+/// Returns the name of the program's file.
+fn built() -> &'static str {
+    LazyLock::force(&CRATE);
+    concat!(env!("CARGO_TARGET_TMPDIR"), "/new/debug/on-host")
+}
+
+/// Returns a command without input, whose output goes to pipes.
+fn piped(name: &str) -> Command {
+    let mut command = Command::new(name);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
 /// Returns the command that runs the program with these arguments.
 fn program(arguments: &[&str]) -> Command {
     cargo(&[&["run", "--quiet", "--"], arguments].concat(), CRATE.path())
@@ -114,11 +127,10 @@ fn isolated_panic_ends_the_program_where_it_would_end_the_machine() {
 
 #[test]
 fn output_that_cannot_be_written_ends_the_program() {
-    LazyLock::force(&CRATE);
     // Not by `cargo run`, which would report the signal in its own way.
     let start = |stdout: Stdio| {
-        let mut command = Command::new(concat!(env!("CARGO_TARGET_TMPDIR"), "/new/debug/on-host"));
-        command.arg("echo").stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped());
+        let mut command = piped(built());
+        command.arg("echo").stdin(Stdio::piped()).stdout(stdout);
         Running::start(command)
     };
     let mut closed = start(Stdio::piped());
@@ -133,4 +145,31 @@ fn output_that_cannot_be_written_ends_the_program() {
     let report = text(&output.stderr);
     assert_eq!(status(&output), Some(74), "{report}");
     assert!(report.starts_with("cannot write to standard output: "), "{report}");
+}
+
+/// Otherwise the disk would be one of these streams, because it is the first file that the program opens.
+#[test]
+fn program_without_standard_streams_neither_reads_nor_changes_its_disk() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = folder.path().join("disk");
+    for (closed, printed) in [("<&-", "\"\"\n"), (">&-", ""), ("2>&-", "\"\"\n"), ("<&- >&- 2>&-", "")] {
+        fs::write(&disk, "a line\n").expect("written");
+        let mut command = piped("sh");
+        command.args(["-c", &format!("exec \"$0\" streams {closed}"), built()]);
+        command.env("GMP_DISKS", &disk).env("GMP_DISKS_WRITABLE", "1");
+        let output = run(command);
+        assert_eq!((text(&output.stdout).as_str(), status(&output)), (printed, Some(0)), "{closed}");
+        assert_eq!(fs::read_to_string(&disk).expect("text"), "a line\n", "{closed}");
+    }
+}
+
+#[test]
+fn process_with_as_many_sockets_as_it_may_have_is_out_of_resources() {
+    // Also if the connection that `accept` did not return is among those that are left.
+    for files in [40, 41] {
+        let mut command = piped("sh");
+        command.args(["-c", &format!("ulimit -n {files}; exec \"$0\" connect"), built()]);
+        let output = run(command);
+        assert_eq!(text(&output.stdout), "OutOfResources, then Ok(())\n", "{}", text(&output.stderr));
+    }
 }

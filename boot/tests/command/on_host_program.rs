@@ -7,6 +7,7 @@ use core::hint::black_box;
 
 use kernel::console::{Input, try_read};
 use kernel::gmp_sched::syscall;
+use kernel::net::{TcpListener, TcpStream};
 use kernel::percpu::PreemptGuard;
 use kernel::platform::Kernel;
 use kernel::prelude::*;
@@ -28,6 +29,13 @@ fn main(arguments: &[&str]) {
             stdin().read_line(&mut line).expect("another M");
             print!("{line}");
         }
+        ["streams"] => {
+            let mut line = String::new();
+            stdin().read_line(&mut line).expect("an end");
+            println!("{line:?}");
+            eprintln!("an error");
+        }
+        ["connect"] => connect(),
         ["panic", place] => {
             let place = place.to_string();
             let end = go(move || panic_in(&place)).join();
@@ -35,6 +43,21 @@ fn main(arguments: &[&str]) {
         }
         other => println!("what is {other:?}?"),
     }
+}
+
+/// Connects to itself until the process may have no more sockets, and then once more without them.
+fn connect() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let connect = || TcpStream::connect(listener.local_addr()).and_then(|near| Ok([near, listener.accept()?.0]));
+    let mut streams = Vec::new();
+    let error = loop {
+        match connect() {
+            Ok(pair) => streams.push(pair),
+            Err(error) => break error,
+        }
+    };
+    drop(streams);
+    println!("{error:?}, then {:?}", connect().map(drop));
 }
 
 fn panic_in(place: &str) {

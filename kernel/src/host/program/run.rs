@@ -4,9 +4,12 @@ use alloc::string::String;
 use core::ffi::{CStr, c_char, c_int};
 use core::fmt;
 use core::fmt::Write as _;
+use core::mem;
 use core::slice;
 use core::time::Duration;
 use std::env;
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
 use std::sync::Once;
 
 use boot_protocol::command_line::{SEPARATOR, quote, with_blanks};
@@ -43,6 +46,7 @@ pub unsafe fn program(
     policy: Option<&'static dyn Policy>,
     main: fn(&[&str]) -> u8,
 ) -> ! {
+    open_standard_streams();
     let mut line = options();
     line.push_str(SEPARATOR);
     // SAFETY: the caller promises that `words` points to `count` pointers.
@@ -67,6 +71,21 @@ pub unsafe fn program(
         panic::end_program();
         exit::exit(__rust_begin_short_backtrace(|| main(args::program())))
     })
+}
+
+/// Opens `/dev/null` in place of each of standard input, output and error that the process was started without. The next
+/// file or socket that the program opens would otherwise have the number of that stream, and what the program prints would
+/// be written to a disk, or to a connection. (In a program with the `main` of `std`, `std` does the same.)
+fn open_standard_streams() {
+    const LAST: i32 = 2;
+    // A file that is opened has the lowest number that is free. Without this device, the streams stay as they are.
+    while let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
+        if null.as_raw_fd() > LAST {
+            break;
+        }
+        // The stream stays open as long as the process.
+        mem::forget(null);
+    }
 }
 
 /// Runs `body` as the main G of a new scheduler, and returns its result.
