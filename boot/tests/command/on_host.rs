@@ -164,6 +164,25 @@ fn program_without_standard_streams_neither_reads_nor_changes_its_disk() {
 }
 
 #[test]
+fn disk_that_is_no_file_and_option_that_is_none_are_refused() {
+    let end = |variable, value| {
+        let mut command = piped(built());
+        command.arg("its argument").env(variable, value);
+        let output = run(command);
+        (status(&output), text(&output.stdout), text(&output.stderr))
+    };
+    for (variable, value, mistake) in [
+        ("GMP_DISKS", "/", "disk `/`: not a regular file or a block device\n"),
+        ("GMP_DISKS", "/dev/zero", "disk `/dev/zero`: not a regular file or a block device\n"),
+        ("GMP_KERNEL_OPTIONS", "procs=2 -- streams", "kernel option --: expected the form KEY=VALUE\n"),
+    ] {
+        assert_eq!(end(variable, value), (Some(64), String::new(), mistake.into()), "{value}");
+    }
+    let printed = "what is [\"its argument\"]?\n";
+    assert_eq!(end("GMP_KERNEL_OPTIONS", "\"procs=2"), (Some(0), printed.into(), String::new()));
+}
+
+#[test]
 fn process_with_as_many_sockets_as_it_may_have_is_out_of_resources() {
     // Also if the connection that `accept` did not return is among those that are left.
     for files in [40, 41] {

@@ -5,9 +5,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 use std::env;
-use std::fs::{File, OpenOptions};
-use std::io::{Seek as _, SeekFrom};
-use std::os::unix::fs::FileExt as _;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek as _, SeekFrom};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _};
 use std::path::Path;
 use std::sync::OnceLock;
 use std::thread;
@@ -80,7 +80,12 @@ fn open() -> Vec<Disk> {
 }
 
 impl Disk {
-    fn open(path: &Path, is_read_only: bool) -> std::io::Result<Self> {
+    fn open(path: &Path, is_read_only: bool) -> io::Result<Self> {
+        // The kind is checked before the file is opened, because opening a FIFO blocks until the FIFO has a writer.
+        let kind = fs::metadata(path)?.file_type();
+        if !kind.is_file() && !kind.is_block_device() {
+            return Err(io::Error::other("not a regular file or a block device"));
+        }
         let mut file = OpenOptions::new().read(true).write(!is_read_only).open(path)?;
         // The length is found by seeking to the end, because the metadata of a block device does not contain its
         // length.
@@ -129,7 +134,7 @@ impl Disk {
 /// Each access first checks that the caller may block, even if the access has nothing to do. So it panics in the same
 /// places as on the machine.
 impl Disk {
-    fn call(&self, limit: &Limit<'_>, call: impl FnOnce(&File) -> std::io::Result<()>) -> Result<(), DiskError> {
+    fn call(&self, limit: &Limit<'_>, call: impl FnOnce(&File) -> io::Result<()>) -> Result<(), DiskError> {
         if let Some(error) = limit.err() {
             return Err(DiskError::Limit(error));
         }

@@ -1,6 +1,7 @@
 //! Runs a program, or a test of a program, on threads.
 
-use alloc::string::String;
+use alloc::format;
+use alloc::string::{String, ToString as _};
 use core::ffi::{CStr, c_char, c_int};
 use core::fmt;
 use core::fmt::Write as _;
@@ -12,7 +13,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::sync::Once;
 
-use boot_protocol::command_line::{SEPARATOR, quote, with_blanks};
+use boot_protocol::command_line::{self, SEPARATOR, quote, with_blanks};
 use boot_protocol::kernel_option::{self, PREEMPTION, PREEMPTION_OFF, STDERR};
 use gmp_sched::native::{self, PROCS_LIMIT, Threads};
 use gmp_sched::policy::Policy;
@@ -73,9 +74,9 @@ pub unsafe fn program(
     })
 }
 
-/// Opens `/dev/null` in place of each of standard input, output and error that the process was started without. The next
-/// file or socket that the program opens would otherwise have the number of that stream, and what the program prints would
-/// be written to a disk, or to a connection. (In a program with the `main` of `std`, `std` does the same.)
+/// Opens `/dev/null` in place of each of standard input, output and error that the process was started without. The
+/// next file or socket that the program opens would otherwise have the number of that stream, and what the program
+/// prints would be written to a disk, or to a connection. (In a program with the `main` of `std`, `std` does the same.)
 fn open_standard_streams() {
     const LAST: i32 = 2;
     // A file that is opened has the lowest number that is free. Without this device, the streams stay as they are.
@@ -124,10 +125,20 @@ fn __rust_begin_short_backtrace<T>(function: impl FnOnce() -> T) -> T {
 /// Returns the kernel options in the form of the machine's command line. If there are any, a space follows them.
 fn options() -> String {
     match env::var(OPTIONS) {
-        Ok(options) => with_blanks(&options).chain([' ']).collect(),
+        Ok(options) => {
+            let options: String = with_blanks(&options).collect();
+            // Each word is written anew, so that one without its last quote does not contain the program's arguments.
+            command_line::split(&options).map(|word| option(&word.to_string())).collect()
+        }
         Err(env::VarError::NotPresent) => String::new(),
         Err(env::VarError::NotUnicode(_)) => fail(WRONG_USE, format_args!("{OPTIONS} is not Unicode")),
     }
+}
+
+/// Returns a kernel option as the command line has it, with a space after it. The separator, which is no option, has
+/// quotes, so that it does not separate, and is refused.
+fn option(word: &str) -> String {
+    if word == SEPARATOR { format!("\"{word}\" ") } else { format!("{} ", quote(word)) }
 }
 
 /// Checks the kernel options. If one of them is not an option of the kernel or has a wrong value, prints a message and
