@@ -9,6 +9,8 @@ use std::sync::Once;
 use std::thread;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::statvfs::fstatvfs;
+use nix::unistd::write;
 
 use super::{Native, current};
 use crate::entities::goroutine::Goroutine;
@@ -45,7 +47,8 @@ pub(super) fn install() {
 
 /// Prints the `line` that names the panicking G. It is printed with `eprintln`, so that a test harness can capture
 /// it. `eprintln` panics if nothing can be written to standard error, for example because the other end of a pipe is
-/// closed. A panic in a hook would end the process. So this function first checks whether standard error is writable.
+/// closed, or the disk is full. A panic in a hook would end the process. So this function first checks whether
+/// standard error is writable.
 #[expect(clippy::print_stderr, reason = "a part of the message of a panic")]
 fn report(line: fmt::Arguments<'_>) {
     if is_error_output_writable() {
@@ -57,7 +60,12 @@ fn report(line: fmt::Arguments<'_>) {
 pub(super) fn is_error_output_writable() -> bool {
     let stderr = io::stderr();
     let mut output = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
-    poll(&mut output, PollTimeout::ZERO).is_ok() && output[0].revents() == Some(PollFlags::POLLOUT)
+    poll(&mut output, PollTimeout::ZERO).is_ok()
+        && output[0].revents() == Some(PollFlags::POLLOUT)
+        // A file is always ready, even if its disk is full. What is no file is on a file system without blocks.
+        && fstatvfs(&stderr).map_or(true, |disk| disk.blocks() == 0 || disk.blocks_available() > 0)
+        // A device that is full says so.
+        && write(&stderr, &[]).is_ok()
 }
 
 /// Displays a G as its number and, if it has one, its name.

@@ -3,6 +3,7 @@
 
 use std::backtrace::Backtrace;
 use std::env;
+use std::fs::File;
 use std::hint::black_box;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::net::ToSocketAddrs;
@@ -202,20 +203,23 @@ fn backtrace_of_a_panic_shows_only_the_calls_of_the_program() {
 }
 
 #[test]
-fn panic_of_a_goroutine_is_survived_when_the_error_output_is_closed() {
+fn panic_of_a_goroutine_is_survived_when_the_error_output_is_closed_or_full() {
     if env::var_os(IS_CHILD).is_some() {
         THREADS.run(1, || assert!(native::go(|| panic!("to nobody")).join().is_err()));
         println!("the process goes on");
         return;
     }
-    let test = "process_end::panic_of_a_goroutine_is_survived_when_the_error_output_is_closed";
+    let test = "process_end::panic_of_a_goroutine_is_survived_when_the_error_output_is_closed_or_full";
     let (reader, writer) = io::pipe().unwrap();
     drop(reader);
-    let mut child = Command::new(env::current_exe().unwrap());
-    child.args(["--exact", test, "--nocapture"]).env(IS_CHILD, "1").stderr(writer);
-    let child = child.output().unwrap();
-    assert_eq!(child.status.code(), Some(0));
-    assert!(String::from_utf8_lossy(&child.stdout).contains("the process goes on"));
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    for errors in [Stdio::from(writer), Stdio::from(full)] {
+        let mut child = Command::new(env::current_exe().unwrap());
+        child.args(["--exact", test, "--nocapture"]).env(IS_CHILD, "1").stderr(errors);
+        let child = child.output().unwrap();
+        assert_eq!(child.status.code(), Some(0));
+        assert!(String::from_utf8_lossy(&child.stdout).contains("the process goes on"));
+    }
 }
 
 #[test]
