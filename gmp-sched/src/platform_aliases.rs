@@ -33,7 +33,7 @@ macro_rules! platform_aliases {
         ///
         /// # Panics
         ///
-        /// There is no memory for the channel, or `capacity` is at least a quarter of the range of `usize`.
+        /// There is no memory for the channel, or `capacity` is at least an eighth of the range of `usize`.
         #[must_use]
         #[track_caller]
         pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {

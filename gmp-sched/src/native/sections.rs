@@ -60,7 +60,8 @@ pub struct WaitsForbidden {
 pub fn forbid_waits(context: &'static str) -> WaitsForbidden {
     static NUMBERS: AtomicU64 = AtomicU64::new(0);
     let (number, location) = (NUMBERS.fetch_add(1, Ordering::Relaxed), Location::caller());
-    HERE.with_borrow_mut(|here| here.push(Section { number, context, location }));
+    // `try_with` fails only while the thread ends. At that time nothing reads the list of sections any more.
+    let _ = HERE.try_with(|here| here.borrow_mut().push(Section { number, context, location }));
     let machine = Native::current_machine();
     machine.inspect(|machine| machine.forbid_waits());
     WaitsForbidden { number, machine, not_send: PhantomData }
@@ -71,7 +72,7 @@ impl Drop for WaitsForbidden {
         if let Some(machine) = self.machine {
             machine.allow_waits();
         }
-        // `try_with` fails only while the thread ends. At that time nothing reads the list of sections any more.
+        // As in `forbid_waits`.
         let _ = HERE.try_with(|here| here.borrow_mut().retain(|section| section.number != self.number));
     }
 }

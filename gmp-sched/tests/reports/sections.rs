@@ -1,7 +1,9 @@
 //! Sections in which a G must not wait.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -103,8 +105,8 @@ fn g_with_a_section_from_a_blocking_call_stays_on_its_thread() {
 #[test]
 fn section_of_another_thread_forbids_nothing() {
     let expected = native::expect_wakes();
-    let (entered, is_entered) = std::sync::mpsc::channel();
-    let (leave, may_leave) = std::sync::mpsc::channel::<()>();
+    let (entered, is_entered) = mpsc::channel();
+    let (leave, may_leave) = mpsc::channel::<()>();
     let other = thread::spawn(move || {
         let section = forbid_waits(LOCKED);
         entered.send(()).unwrap();
@@ -116,4 +118,24 @@ fn section_of_another_thread_forbids_nothing() {
     drop(leave);
     other.join().unwrap();
     drop(expected);
+}
+
+/// A thread-local variable of the thread is dropped after those of this crate.
+#[test]
+fn section_at_the_end_of_a_thread_is_entered_and_left() {
+    struct AtTheEnd(Cell<Option<mpsc::Sender<bool>>>);
+    impl Drop for AtTheEnd {
+        fn drop(&mut self) {
+            drop(forbid_waits(LOCKED));
+            let _ = self.0.take().map(|sender| sender.send(native::may_wait()));
+        }
+    }
+    thread_local!(static LAST: AtTheEnd = const { AtTheEnd(Cell::new(None)) });
+    let (sender, entered) = mpsc::channel();
+    let ends = thread::spawn(move || {
+        LAST.with(|last| last.0.set(Some(sender)));
+        drop(forbid_waits(LOCKED));
+    });
+    assert_eq!(entered.recv(), Ok(true));
+    ends.join().unwrap();
 }

@@ -121,7 +121,7 @@ use crate::platform::Platform;
 ///
 /// # Panics
 ///
-/// There is no memory for the channel, or `capacity` is at least a quarter of the range of `usize`.
+/// There is no memory for the channel, or `capacity` is at least an eighth of the range of `usize`.
 #[doc(alias = "makechan")]
 #[track_caller]
 #[must_use]
@@ -145,7 +145,7 @@ pub fn channel<T, Plat: Platform>(capacity: usize) -> (Sender<T, Plat>, Receiver
 ///
 /// # Errors
 ///
-/// There is no memory for the channel, or `capacity` is at least a quarter of the range of `usize`.
+/// There is no memory for the channel, or `capacity` is at least an eighth of the range of `usize`.
 #[expect(clippy::type_complexity, reason = "both sides of a channel")]
 pub fn try_channel<T, Plat: Platform>(capacity: usize) -> Result<(Sender<T, Plat>, Receiver<T, Plat>), OutOfResources> {
     let (sender, receiver) = handle::pair(capacity)?;

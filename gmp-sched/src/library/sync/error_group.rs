@@ -88,7 +88,7 @@ impl<E: Send + 'static, Plat: Platform> ErrorGroup<E, Plat> {
     ///
     /// # Panics
     ///
-    /// `limit` is zero.
+    /// `limit` is zero or more than [`Semaphore::MAX`].
     #[must_use]
     #[doc(alias = "SetLimit")]
     #[track_caller]
