@@ -1,5 +1,5 @@
 //! Who has begun has had its share: after its first slice, a G that computes gets only what nobody wants.
-//! fails: starvation
+//! fails: starvation, promises
 
 // ANCHOR: place
     fn place(&self, ready: &Ready, processors: &mut dyn Iterator<Item = ProcessorState>) -> Place {
