@@ -17,6 +17,7 @@ use crate::key::{Key, Protocol};
 use crate::link::FRAME_BYTES;
 use crate::packet::{Segment, std_duration};
 use crate::sequence::Sent;
+use crate::settings::CONNECTING;
 use crate::state::{CLOSING, HALF_OPEN, SILENCE};
 
 /// How many segments with data are acknowledged at once, from the beginning of a connection on.
@@ -230,7 +231,7 @@ impl Connection {
                 None
             }
             (Owner::HalfOpen(_), _) => Some(HALF_OPEN),
-            (_, State::SynSent) => Some(CLOSING),
+            (_, State::SynSent) => Some(CONNECTING),
             // smoltcp would also end a connection in which both sides are silent.
             _ if socket.send_queue() != 0 => Some(SILENCE),
             // The peer was asked twice, in vain.

@@ -121,7 +121,7 @@ pub use link::{FRAME_BYTES, Link};
 pub use listener::{Incoming, TcpListener};
 pub use loopback::Loopback;
 pub use readiness::Readiness;
-pub use settings::{Shutdown, check_keepalive};
+pub use settings::{CONNECTING, Shutdown, check_keepalive};
 pub use socket::{DatagramSocket, ListenerSocket, Open, Socket, StreamSocket, Take, Way};
 pub use stack::{Configuration, Ipv6, Network, Stack, StackDatagrams, StackListener, StackStream, Usage};
 pub use stream::TcpStream;

@@ -1,8 +1,11 @@
-//! What programs set on a stream.
+//! What programs set on a stream, and the limit of a `connect`.
 
 use core::time::Duration;
 
 use crate::error::NetError;
+
+/// How long a peer may leave a `connect` without an answer.
+pub const CONNECTING: Duration = Duration::from_secs(30);
 
 /// Which half of a connection [`TcpStream::shutdown`](crate::TcpStream::shutdown) ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

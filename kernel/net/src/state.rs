@@ -38,7 +38,7 @@ pub(crate) const HALF_OPEN: Duration = Duration::from_secs(10);
 /// with each loss, up to a minute, and shortens it only when data is confirmed that was sent once (RFC 9293, 3.8.1). So
 /// after heavy losses, this must be the time of several attempts at one a minute.
 pub(crate) const SILENCE: Duration = Duration::from_secs(300);
-/// How long a peer may keep its half of a connection open that the program has dropped, or not answer a `connect`.
+/// How long a peer may keep its half of a connection open that the program has dropped.
 pub(crate) const CLOSING: Duration = Duration::from_secs(30);
 
 pub(crate) struct State<Plat: Platform> {

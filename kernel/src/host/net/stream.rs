@@ -7,7 +7,8 @@ use core::time::Duration;
 use std::io::{self, Read as _, Write as _};
 
 use gmp_sched::native::assert_may_wait;
-use kernel_net::{NetError, Open, Shutdown, Socket, StreamSocket, Take, Way};
+use gmp_sched::time;
+use kernel_net::{CONNECTING, NetError, Open, Shutdown, Socket, StreamSocket, Take, Way};
 use socket2::{SockRef, TcpKeepalive};
 
 use super::readiness::Watched;
@@ -58,13 +59,19 @@ impl Open for Stream {
 
     fn open(address: SocketAddr, limit: Limit<'_>) -> Result<Self, NetError> {
         let stream = Watched::new(mio::net::TcpStream::connect(address).map_err(|it| error(&it))?)?;
-        let peer = stream.wait(Way::Write, limit, |stream| {
+        // The host would ask for more than two minutes.
+        let answered = limit.and(time::now::<Kernel>() + CONNECTING);
+        let peer = stream.wait(Way::Write, answered, |stream| {
             // The attempt is over when the socket has an error or a peer (the manual of `mio`).
             match (stream.take_error()?, stream.peer_addr()) {
                 (Some(error), _) => Err(error),
                 (None, Ok(peer)) => Ok(peer),
                 (None, Err(_)) => Err(io::ErrorKind::WouldBlock.into()),
             }
+        });
+        let peer = peer.map_err(|error| match error {
+            NetError::Limit(_) if limit.err().is_none() => NetError::TimedOut,
+            error => error,
         })?;
         Self::new(stream, peer)
     }
