@@ -189,7 +189,9 @@ mod tests {
     #[test]
     fn calls_in_the_middle_of_many_are_counted() {
         let names: Vec<_> = (0..1000).map(|number| format!("f{number}")).collect();
-        let shown = shorten(&backtrace(names.iter().map(String::as_str)), 0);
+        let of_first = |count: usize| backtrace(names[..count].iter().map(String::as_str));
+        assert_eq!(shorten(&of_first(2 * SHOWN), 0), of_first(2 * SHOWN));
+        let shown = shorten(&of_first(names.len()), 0);
         assert_eq!(shown.lines().count(), 101);
         assert!(shown.starts_with("   0: f0\n") && shown.ends_with(" 999: f999\n"), "{shown}");
         assert!(shown.contains("  49: f49\n      ... 900 calls ...\n 950: f950\n"), "{shown}");

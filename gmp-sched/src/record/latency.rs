@@ -171,4 +171,16 @@ mod tests {
             assert!(found >= exact && found <= exact * 5 / 4 + Duration::from_nanos(1), "{percent}: {found:?}");
         }
     }
+
+    #[test]
+    fn longest_latencies_are_in_a_bucket_without_an_end() {
+        let counter = LatencyCounter::new();
+        for nanos in [0, u64::MAX] {
+            counter.add(nanos);
+        }
+        let begin = |bucket| Duration::from_nanos(least_of(bucket));
+        let expected = [(begin(0)..begin(1), 1), (begin(BUCKETS - 1)..Duration::MAX, 1)];
+        assert!(counter.read().buckets().eq(expected));
+        assert_eq!(counter.read().percentile(100), Some(Duration::MAX));
+    }
 }

@@ -67,3 +67,32 @@ pub fn image(traces: &[TrackTrace]) -> Vec<u8> {
     }
     image
 }
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::{EVENT_WORDS, HEADER_WORDS, MAGIC, RING_HEADER_WORDS, image};
+    use crate::base::instant::Instant;
+    use crate::record::trace::{Event, EventKind, Track, TrackTrace};
+
+    #[test]
+    fn image_contains_each_event_in_the_slot_of_its_number() {
+        let event = |detail| Event { when: Instant::from_nanos(9), kind: EventKind::Start, goroutine: None, detail };
+        let trace = |track| TrackTrace { track, events: (5..8).map(event).collect(), lost: 5 };
+        let traces = [Track::Outside, Track::Cpu(2), Track::Processor(2)].map(trace);
+        let image = image(&traces);
+        let words: Vec<_> = image.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word)).collect();
+        assert_eq!(words[..2], [MAGIC, 3]);
+        let (rings, rest) = words[HEADER_WORDS..].as_chunks::<{ RING_HEADER_WORDS + 3 * EVENT_WORDS }>();
+        assert_eq!((rings.len(), rest.len()), (3, 0));
+        for (ring, trace) in rings.iter().zip(&traces) {
+            let (header, slots) = ring.split_at(RING_HEADER_WORDS);
+            assert_eq!([header[0], header[1], header[3]], [8, 8, ring.len() as u64]);
+            assert_eq!(Track::from_word(header[2]), Some(trace.track));
+            for (event, slot) in trace.events.iter().zip([2, 0, 1]) {
+                assert_eq!(Event::from_words(slots.as_chunks().0[slot]), Some(*event));
+            }
+        }
+    }
+}

@@ -344,8 +344,10 @@ mod tests {
         let filler = Event { when: now, kind: EventKind::Yield, goroutine: None, detail: 0 };
         (0..14).for_each(|_| ring.write(filler));
         assert_eq!(ring.read().1, 1);
-        ring.number_of("eight or more", now);
+        let text = "eight or more";
+        let number = ring.number_of(text, now);
         assert_eq!(ring.read().0[13].kind, EventKind::TextBegin);
+        assert_ne!(ring.number_of(&text[..5], now), number, "a shorter text at the same address");
     }
 
     #[test]
