@@ -37,6 +37,28 @@ fn devices_are_served_while_all_ps_are_busy() {
     });
 }
 
+/// A G whose device is ready preempts the G that keeps the only P busy, long before the slice of 10 ms is over.
+#[test]
+fn ready_device_does_not_wait_for_the_end_of_a_slice() {
+    for seed in 0..20 {
+        let config = Config { cpus: 1, processors: 1, seed, ..Config::default() };
+        let result = sim::run(config, || {
+            let hog = sim::go(|| sim::work(Duration::from_millis(8)));
+            let waiter = sim::go(|| {
+                let device = signal::<Sim>();
+                let begin = sim::elapsed();
+                sim::start_device(device, Duration::from_micros(50));
+                device.wait();
+                sim::elapsed() - begin
+            });
+            let took = waiter.join().unwrap();
+            assert!(took < Duration::from_millis(1), "the G ran after {took:?}");
+            hog.join().unwrap();
+        });
+        result.unwrap_or_else(|failure| panic!("seed {seed}: {}", failure.message));
+    }
+}
+
 /// All CPUs halt until the device is ready. Its G must not wait until the timer of the sleeper interrupts a CPU.
 #[test]
 fn raised_signal_does_not_wait_for_a_sleeper() {
