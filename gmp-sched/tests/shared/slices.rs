@@ -120,13 +120,14 @@ fn chain_of_spawned_gs_does_not_starve_others() {
 }
 shared_test!(chain_of_spawned_gs_does_not_starve_others, procs = &[1]);
 
-/// Yields five times on the only P. Up to two other Gs are runnable, and each may run for at most one slice during a
-/// yield. So at most three slices begin: those of the other Gs, and the next slice of this G.
+/// Yields five times on the only P. Up to two other Gs are runnable, and each may run for one slice during a yield. A G
+/// whose slice is over, and that waits in the global queue, runs once more if the P happens to check that queue first,
+/// which it does once in 61 slices. So at most four slices begin: those of the other Gs, and the next slice of this G.
 fn yield_within_slices() {
     for _ in 0..5 {
         let before = tick();
         yield_now();
         let slices = tick() - before;
-        assert!(slices <= 3, "{slices} slices of others began during a yield");
+        assert!(slices <= 4, "{slices} slices of others began during a yield");
     }
 }
