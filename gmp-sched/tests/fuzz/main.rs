@@ -3,7 +3,8 @@
 //! values.
 //!
 //! `GMP_FUZZ_SEED=17` runs only the program of seed 17. In the simulator, a program takes the same steps each time; on
-//! threads, its steps differ from run to run. `GMP_FUZZ_SECONDS=600` runs programs for 600 seconds.
+//! threads, its steps differ from run to run. `GMP_FUZZ_SECONDS=60` runs programs for 60 seconds. (The simulator does not
+//! free the memory of a run, and needs 24 GB for 110 seconds of them. On threads, there may be any number of seconds.)
 #![cfg(not(gmp_loom))]
 #![deny(unsafe_code)]
 
