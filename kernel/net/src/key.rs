@@ -87,7 +87,7 @@ impl Flows {
     }
 }
 
-/// Whether two addresses are equal, or of one kind and one of them stands for all of this kind.
+/// Whether a packet can be for both addresses: they are equal, or both are IPv4 or both IPv6 and one is unspecified.
 pub(crate) fn overlap(one: IpAddr, other: IpAddr) -> bool {
     one == other || ((one.is_unspecified() || other.is_unspecified()) && one.is_ipv4() == other.is_ipv4())
 }

@@ -62,7 +62,8 @@ struct Place<Plat: Platform> {
     /// For selects that wait for a connection.
     select: Readiness<Plat>,
     users: Users,
-    /// Whether a program has the value that stands for the listener, which may have ended: see `abandoned`.
+    /// Whether a program still has the `StackListener` of this place. The listener may have ended before: see
+    /// `abandoned`.
     is_owned: bool,
 }
 
@@ -105,7 +106,7 @@ impl<Plat: Platform> Listeners<Plat> {
         Self(Mutex::new(Table { places: Vec::new(), is_broken: false }))
     }
 
-    /// Makes a listener. Returns its index, and its port. The port 0 stands for a free one.
+    /// Makes a listener. Returns its index and its port, which is a free one if the port of `at` is 0.
     pub(crate) fn listen(&self, at: SocketAddr) -> Result<(usize, u16), NetError> {
         let (table, address) = (&mut *self.0.lock(), at.ip());
         let is_free = |port: &u16| !table.is_listened(address, *port);

@@ -53,8 +53,8 @@ pub struct Configuration {
     pub dns: Option<IpAddr>,
     /// Random: determines the sequence numbers and ports of connections.
     pub seed: u64,
-    /// How many shards the connections have, each with a lock and a G of its own. A power of two; 0 stands for 1. More
-    /// than one let as many CPUs work for the connections at the same time.
+    /// The number of shards among which the connections are divided, each with a lock and a G of its own: a power of two,
+    /// or 0, which means 1. With several shards, several CPUs can work for the connections at the same time.
     pub shards: usize,
 }
 

@@ -13,7 +13,7 @@ impl Picture<'_> {
             self.view.arrows.contains(&arrow.kind) && arrow.from.0 >= from && (from..=to).contains(&arrow.to.0)
         };
         let mut arrows: Vec<Arrow> = self.model.arrows.iter().filter(is_shown).copied().collect();
-        // The first G of a theft stands for all.
+        // A steal of several Gs is one arrow, that of its first G.
         arrows.sort_by_key(|arrow| (arrow.kind, arrow.from, arrow.to));
         arrows.dedup_by_key(|arrow| (arrow.kind, arrow.from, arrow.to.1));
         for arrow in arrows {
