@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -64,6 +66,9 @@ func netEcho(int) {
 	var idle []net.Conn
 	before := availableMemory()
 	for _, count := range []int{1, 100, 1_000, 10_000} {
+		if 2*count+100 > openFiles() {
+			break
+		}
 		for len(idle) < count {
 			idle = append(idle, serve())
 		}
@@ -79,6 +84,15 @@ func netEcho(int) {
 		conn.Close()
 	}
 	echoes.Wait()
+}
+
+// openFiles returns how many files the system lets this process open: each end of a connection is one.
+func openFiles() int {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		fail("getrlimit: %v", err)
+	}
+	return int(min(limit.Cur, math.MaxInt32))
 }
 
 // echo returns what arrives to the peer, until its end.
