@@ -77,6 +77,9 @@ fn check_without_memory(cpus: &str) {
     let disk = disk.path().to_str().expect("a path in UTF-8");
     let options = ["--icount", "--smp", cpus, "--disk", disk, "--disk-rw", "--kernel-option", "panic=isolate"];
     let mut command = command(&options);
+    // With counted instructions, a network is recorded.
+    let recording = tempfile::NamedTempFile::new().expect("a file");
+    command.args(["--net=user", "--record-input"]).arg(recording.path());
     command.args([guest(), "without_memory::each_allocation_fails_once"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("boot runs");

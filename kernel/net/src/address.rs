@@ -7,6 +7,7 @@ use gmp_sched::cancel::Limit;
 use gmp_sched::platform::Platform;
 
 use crate::error::NetError;
+use crate::memory::collect;
 use crate::stack::{Network, Stack};
 
 /// An address that a call of this crate accepts: a socket address, a pair of an IP address and a port, or text such as
@@ -150,15 +151,19 @@ pub fn split_host(text: &str) -> Result<(&str, u16), NetError> {
 #[track_caller]
 pub fn lookup_name<Plat: Network>(name: &str, port: u16, limit: Limit<'_, Plat>) -> Result<Vec<SocketAddr>, NetError> {
     match own_name(name, port) {
-        Some(addresses) => Ok(addresses),
+        Some(addresses) => addresses,
         None => Plat::stack(IpAddr::V4(Ipv4Addr::UNSPECIFIED))?.lookup_with_port(name, port, limit),
     }
 }
 
 /// Returns the addresses of the name of this computer.
-fn own_name(name: &str, port: u16) -> Option<Vec<SocketAddr>> {
+fn own_name(name: &str, port: u16) -> Option<Result<Vec<SocketAddr>, NetError>> {
     let both = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
-    (name == "localhost").then(|| both.map(|address| SocketAddr::new(address, port)).to_vec())
+    (name == "localhost").then(|| with_port(&both, port))
+}
+
+fn with_port(addresses: &[IpAddr], port: u16) -> Result<Vec<SocketAddr>, NetError> {
+    Ok(collect(addresses.iter().map(|&address| SocketAddr::new(address, port)))?)
 }
 
 impl<Plat: Platform> Stack<Plat> {
@@ -171,9 +176,8 @@ impl<Plat: Platform> Stack<Plat> {
         limit: Limit<'_, Plat>,
     ) -> Result<Vec<SocketAddr>, NetError> {
         if let Some(addresses) = own_name(name, port) {
-            return Ok(addresses);
+            return addresses;
         }
-        let addresses = self.lookup(name, limit)?;
-        Ok(addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect())
+        with_port(&self.lookup(name, limit)?, port)
     }
 }

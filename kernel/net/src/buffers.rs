@@ -17,7 +17,6 @@
 
 #![expect(unsafe_code, reason = "makes buffers of addresses")]
 
-use alloc::vec::Vec;
 use core::ptr::NonNull;
 use core::slice;
 
@@ -25,6 +24,7 @@ use gmp_sched::platform::OutOfResources;
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer};
 use smoltcp::socket::udp;
 
+use crate::memory::room;
 use crate::packet::Segment;
 
 /// The size of the buffer for the datagrams that a UDP socket has received, and of that for those to send.
@@ -215,11 +215,9 @@ impl Buffers {
 
 /// Makes one of the two buffers of a UDP socket.
 pub(crate) fn datagrams() -> Result<udp::PacketBuffer<'static>, OutOfResources> {
-    let mut places = Vec::new();
-    places.try_reserve_exact(DATAGRAMS).map_err(|_| OutOfResources)?;
+    let mut places = room(DATAGRAMS)?;
     places.resize(DATAGRAMS, udp::PacketMetadata::EMPTY);
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(DATAGRAM_BYTES).map_err(|_| OutOfResources)?;
+    let mut bytes = room(DATAGRAM_BYTES)?;
     bytes.resize(DATAGRAM_BYTES, 0);
     Ok(udp::PacketBuffer::new(places, bytes))
 }

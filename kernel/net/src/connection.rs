@@ -1,6 +1,5 @@
 //! A connection, or a UDP socket.
 
-use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
 
@@ -15,6 +14,7 @@ use crate::buffers::{Buffers, datagrams};
 use crate::error::NetError;
 use crate::key::{Key, Protocol};
 use crate::link::FRAME_BYTES;
+use crate::memory::room;
 use crate::packet::{Segment, std_duration};
 use crate::sequence::Sent;
 use crate::settings::CONNECTING;
@@ -74,9 +74,8 @@ pub(crate) struct Connection {
 impl Connection {
     /// Takes `buffers` for a TCP socket. An error leaves them where they are. No other connection uses them.
     pub(crate) fn new(key: Key, owner: Owner, buffers: &mut Option<Buffers>) -> Result<Self, OutOfResources> {
-        let mut storage = Vec::new();
         // The set does not allocate memory when the socket is added.
-        storage.try_reserve_exact(1).map_err(|_| OutOfResources)?;
+        let mut storage = room(1)?;
         storage.push(SocketStorage::EMPTY);
         let mut sockets = SocketSet::new(storage);
         let mut buffers = if key.protocol == Protocol::Tcp { buffers.take() } else { None };

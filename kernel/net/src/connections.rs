@@ -12,6 +12,7 @@ use crate::buffers::{Buffers, MakeRoom};
 use crate::connection::{Connection, Owner};
 use crate::deadlines::Deadlines;
 use crate::key::{Key, Protocol};
+use crate::memory::Reserved;
 use crate::readiness::{Readiness, Waits};
 
 /// How many connections keep memory for data that they do not have: those that were used last. The memory of the others
@@ -94,8 +95,9 @@ impl<Plat: Platform> Connections<Plat> {
             for queue in [&mut self.unresolved, &mut self.warm, &mut self.cooling] {
                 queue.try_reserve(self.slots.len() + 1 - queue.len()).map_err(|_| OutOfResources)?;
             }
-            let waits = Waits::allocate()?;
+            let waits = Reserved::new()?;
             self.deadlines.add_index()?;
+            let waits = waits.fill(Waits::new());
             self.free.push(self.slots.len());
             let (buffers, selects, is_listed, is_warm, is_cooling) = (None, Default::default(), false, false, false);
             self.slots.push(Slot { waits, selects, connection: None, buffers, is_warm, is_cooling, is_listed });

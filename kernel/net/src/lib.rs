@@ -15,7 +15,8 @@
 //! | module | what |
 //! |---|---|
 //! | `link`, `loopback` | what a device that passes frames offers; a link from a computer to itself |
-//! | `stack` | the shards, and what they have in common |
+//! | `stack` | the shards, and what they have in common; how they are made without a half if there is no memory |
+//! | `memory` | allocations that return an error |
 //! | `shard`, `wake` | a lock, the G that serves a link, what wakes it, and its timer |
 //! | `state` | what the lock of a shard guards; which connection gets a frame; when a connection sends |
 //! | `steering` | a link for each shard, over one device |
@@ -92,6 +93,7 @@ mod link;
 mod listener;
 mod listeners;
 mod loopback;
+mod memory;
 mod own;
 mod packet;
 #[cfg(test)]

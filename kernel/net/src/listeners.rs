@@ -24,6 +24,7 @@ use gmp_sched::sync::{LimitedCondvar as _, LimitedMutex as _, Mutex};
 use crate::abandoned::Users;
 use crate::error::NetError;
 use crate::key::{Key, overlap};
+use crate::memory::{Reserved, room};
 use crate::readiness::{Readiness, Waits};
 use crate::state::FIRST_FREE_PORT;
 
@@ -115,14 +116,12 @@ impl<Plat: Platform> Listeners<Plat> {
             port => Some(port).filter(is_free),
         };
         let port = port.ok_or(NetError::AddrInUse)?;
-        let (mut half_open, mut ready) = (Vec::new(), VecDeque::new());
-        half_open.try_reserve_exact(BACKLOG).map_err(|_| OutOfResources)?;
-        ready.try_reserve_exact(BACKLOG).map_err(|_| OutOfResources)?;
+        let (half_open, ready) = (room(BACKLOG)?, room(BACKLOG)?.into());
         let unused = table.places.iter().position(|place| !place.is_owned);
         let index = unused.unwrap_or(table.places.len());
         if unused.is_none() {
             table.places.try_reserve(1).map_err(|_| OutOfResources)?;
-            let (waits, select) = (Waits::allocate()?, Readiness::new());
+            let (waits, select) = (Reserved::new()?.fill(Waits::new()), Readiness::new());
             table.places.push(Place { listener: None, waits, select, users: Users::Nobody, is_owned: false });
         }
         let place = &mut table.places[index];

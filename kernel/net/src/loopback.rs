@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use gmp_sched::time::Instant;
 
 use crate::link::Link;
+use crate::memory::copy;
 
 /// The number of frames for which there is room.
 const FRAMES: usize = 1024;
@@ -67,12 +68,10 @@ impl Link for Loopback {
 
     /// Loses the frame if there is no room or no memory, as an Ethernet may.
     fn send(&mut self, frame: &[u8]) {
-        let mut copy = Vec::new();
         if self.frames.len() < FRAMES
             && self.frames.try_reserve(1).is_ok()
-            && copy.try_reserve_exact(frame.len()).is_ok()
+            && let Ok(copy) = copy(frame)
         {
-            copy.extend_from_slice(frame);
             self.bytes += frame.len();
             self.frames.push_back(copy);
         }

@@ -1,6 +1,5 @@
 //! One frame at a time, as a device of smoltcp.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::ops::RangeInclusive;
@@ -18,6 +17,7 @@ use smoltcp::wire::{
 use crate::icmp::{self, Refusal};
 use crate::key::{Key, Protocol};
 use crate::link::Link;
+use crate::memory::room;
 use crate::sequence::{self, Sent};
 use crate::split::split;
 
@@ -37,16 +37,15 @@ pub(crate) fn micros(now: gmp_sched::time::Instant) -> Instant {
 /// # Errors
 /// There is no memory.
 pub(crate) fn room_for_frame(bytes: usize) -> Result<Vec<u8>, OutOfResources> {
-    let mut room = Vec::new();
-    room.try_reserve_exact(bytes).map_err(|_| OutOfResources)?;
+    let mut room = room(bytes)?;
     room.resize(bytes, 0);
     Ok(room)
 }
 
 /// A link, as smoltcp uses it for one set of sockets.
 pub(crate) struct Wire {
-    pub(crate) link: Box<dyn Link>,
-    /// Memory for a frame to send.
+    pub(crate) link: &'static mut dyn Link,
+    /// Memory for a frame to send, of the largest length.
     room: Vec<u8>,
     /// Whether a socket could not send because the link had no room.
     pub(crate) was_full: bool,
@@ -57,15 +56,10 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// # Errors
-    /// There is no memory.
-    pub(crate) fn new(link: Box<dyn Link>) -> Result<Self, OutOfResources> {
-        let room = room_for_frame(link.largest_to_send())?;
-        Ok(Self { link, room, was_full: false, is_unresolved: false, sent: Sent::new() })
+    pub(crate) fn new(link: &'static mut dyn Link, room: Vec<u8>) -> Self {
+        Self { link, room, was_full: false, is_unresolved: false, sent: Sent::new() }
     }
-}
 
-impl Wire {
     /// Sends a frame without a socket. `fill` gets its bytes, which are zero. There must be room for it.
     pub(crate) fn send(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8])) {
         let frame = &mut self.room[..bytes];

@@ -1,10 +1,8 @@
 //! How Gs wait for a socket: in wait queues, and, for selects, at a channel that gets a value when a call need not
 //! wait.
 
-use alloc::vec::Vec;
-
 use gmp_sched::chan::{Receiver, Sender, try_channel};
-use gmp_sched::platform::{OutOfResources, Platform};
+use gmp_sched::platform::Platform;
 use gmp_sched::sync::Condvar;
 
 use crate::error::NetError;
@@ -16,18 +14,9 @@ pub(crate) struct Waits<Plat: Platform> {
 }
 
 impl<Plat: Platform> Waits<Plat> {
-    pub(crate) fn allocate() -> Result<&'static Self, OutOfResources> {
-        leak(Self { readable: Condvar::new(), writable: Condvar::new() })
+    pub(crate) const fn new() -> Self {
+        Self { readable: Condvar::new(), writable: Condvar::new() }
     }
-}
-
-/// Allocates room for a value for ever. On stable Rust, safe code can allocate room for one value fallibly only as a
-/// vector.
-pub(crate) fn leak<T>(value: T) -> Result<&'static T, OutOfResources> {
-    let mut one = Vec::new();
-    one.try_reserve_exact(1).map_err(|_| OutOfResources)?;
-    one.push(value);
-    Ok(&one.leak()[0])
 }
 
 /// The channel of one kind of calls of a socket. It exists from the first select on, and is closed with the socket.

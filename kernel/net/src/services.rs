@@ -5,18 +5,21 @@ use core::net::{IpAddr, Ipv4Addr};
 
 use gmp_sched::platform::{OutOfResources, Platform};
 use gmp_sched::time::Instant;
-use smoltcp::iface::{SocketHandle, SocketSet};
-use smoltcp::socket::dns::{GetQueryResultError, QueryHandle, StartQueryError};
+use smoltcp::iface::{SocketHandle, SocketSet, SocketStorage};
+use smoltcp::socket::dns::{DnsQuery, GetQueryResultError, QueryHandle, StartQueryError};
 use smoltcp::socket::{dhcpv4, dns};
-use smoltcp::wire::{DnsQueryType, IpAddress, Ipv4Cidr};
+use smoltcp::wire::{DHCP_MAX_DNS_SERVER_COUNT, DnsQueryType, IpAddress, Ipv4Cidr};
 
 use crate::error::NetError;
+use crate::memory::{collect, room};
 use crate::packet::send;
 use crate::stack::Configuration;
 use crate::state::State;
 
 /// How many names are looked up at the same time at most.
 const QUERIES: usize = 16;
+/// How many clients there are at most.
+const SOCKETS: usize = 2;
 
 pub(crate) struct Services {
     /// The clients of DHCP and DNS. This set also gets the frames that are for no connection.
@@ -34,25 +37,41 @@ pub(crate) struct Services {
     pub(crate) due: Instant,
 }
 
+/// The memory of the services: room in the set, and for queries of names.
+pub(crate) struct Memory {
+    sockets: Vec<SocketStorage<'static>>,
+    queries: Vec<Option<DnsQuery>>,
+}
+
+impl Memory {
+    /// Allocates the memory, with room for queries if the shard has services.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub(crate) fn new(has_services: bool) -> Result<Self, OutOfResources> {
+        let most = if has_services { QUERIES } else { 0 };
+        let (mut sockets, mut queries) = (room(SOCKETS)?, room(most)?);
+        sockets.resize_with(SOCKETS, || SocketStorage::EMPTY);
+        queries.resize_with(most, || None);
+        Ok(Self { sockets, queries })
+    }
+}
+
 impl Services {
     /// Without an address, DHCP is used. Without a configuration there are no services, only the set.
-    pub(crate) fn new(configuration: Option<&Configuration>, now: Instant) -> Result<Self, OutOfResources> {
-        let mut sockets = SocketSet::new(Vec::new());
+    pub(crate) fn new(memory: Memory, configuration: Option<&Configuration>, now: Instant) -> Self {
+        let mut sockets = SocketSet::new(memory.sockets);
         let uses_dhcp = configuration.is_some_and(|it| it.address.is_none());
         let dhcp = uses_dhcp.then(|| sockets.add(dhcpv4::Socket::new()));
-        // The stack exists for ever. A vector of its own would grow.
-        let mut queries = Vec::new();
-        let most = if configuration.is_some() { QUERIES } else { 0 };
-        queries.try_reserve_exact(most).map_err(|_| OutOfResources)?;
-        queries.resize_with(most, || None);
         let name_server = configuration.and_then(|it| it.dns);
         let servers = name_server.map(IpAddress::from);
-        let dns = sockets.add(dns::Socket::new(servers.as_slice(), queries.leak()));
+        // The stack exists for ever. A vector of its own would grow.
+        let dns = sockets.add(dns::Socket::new(servers.as_slice(), memory.queries.leak()));
         let due = if uses_dhcp { now } else { Instant::NEVER };
         let ipv4 = configuration.and_then(|it| it.address);
         let ipv4 = ipv4.map(|(address, prefix)| Ipv4Cidr::new(address, prefix.min(32)));
         let gateway = configuration.and_then(|it| it.gateway).filter(|_| ipv4.is_some());
-        Ok(Self { sockets, dhcp, dns, ipv4, gateway, name_server, queries: 0, due })
+        Self { sockets, dhcp, dns, ipv4, gateway, name_server, queries: 0, due }
     }
 
     /// Takes over what DHCP has found out.
@@ -64,8 +83,10 @@ impl Services {
             Some(dhcpv4::Event::Configured(config)) => {
                 (self.ipv4, self.gateway) = (Some(config.address), config.router);
                 if self.name_server.is_none() {
-                    let servers: Vec<_> = config.dns_servers.into_iter().map(IpAddress::Ipv4).collect();
-                    self.sockets.get_mut::<dns::Socket<'_>>(self.dns).update_servers(&servers);
+                    let mut servers = [IpAddress::Ipv4(Ipv4Addr::UNSPECIFIED); DHCP_MAX_DNS_SERVER_COUNT];
+                    let count = config.dns_servers.len();
+                    servers.iter_mut().zip(config.dns_servers).for_each(|(to, server)| *to = server.into());
+                    self.sockets.get_mut::<dns::Socket<'_>>(self.dns).update_servers(&servers[..count]);
                 }
             }
         }
@@ -110,7 +131,7 @@ impl<Plat: Platform> State<Plat> {
             Err(GetQueryResultError::Pending) => return None,
             Err(GetQueryResultError::Failed) => Err(NetError::NameNotFound),
             Ok(addresses) if addresses.is_empty() => Err(NetError::NameNotFound),
-            Ok(addresses) => Ok(addresses.into_iter().map(IpAddr::from).collect()),
+            Ok(addresses) => collect(addresses.iter().map(|&address| address.into())).map_err(Into::into),
         };
         self.services.queries -= 1;
         Some(result)

@@ -1,13 +1,12 @@
 //! A stack: its shards, and what they have in common.
 
 mod listener;
+mod make;
 mod stream;
 #[cfg(test)]
 mod tests;
 mod udp;
 
-use alloc::boxed::Box;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,26 +15,20 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use gmp_sched::cancel::Limit;
 use gmp_sched::goroutine::GoroutineId;
-use gmp_sched::platform::{OutOfResources, Platform};
+use gmp_sched::platform::Platform;
 use gmp_sched::sync::Mutex;
 use gmp_sched::time;
 use smoltcp::wire::DnsQueryType;
 
 pub use self::listener::StackListener;
+pub(crate) use self::make::Memory;
 pub use self::stream::StackStream;
 pub use self::udp::StackDatagrams;
-use crate::buffers::MakeRoom;
 use crate::error::NetError;
-use crate::key::Flows;
-use crate::link::Link;
 use crate::listeners::{Listener, Listeners};
-use crate::loopback::Loopback;
-use crate::own::Own;
-use crate::readiness::leak;
 use crate::shard::Shard;
 use crate::state::State;
 use crate::steering::Steering;
-use crate::wake::Wake;
 
 /// The shard that has the UDP sockets, and the services: DHCP, DNS, and the search for IPv6 addresses.
 pub(crate) const OWNER: usize = 0;
@@ -135,79 +128,6 @@ impl<Plat: Platform> fmt::Debug for Stack<Plat> {
 }
 
 impl<Plat: Platform> Stack<Plat> {
-    /// Makes a stack. `make_room` makes the buffers of connections. Gs must call [`serve`](Self::serve).
-    ///
-    /// # Errors
-    ///
-    /// There is no memory.
-    ///
-    /// # Panics
-    ///
-    /// If the number of shards is not a power of two.
-    pub fn new(
-        link: Box<dyn Link>,
-        make_room: MakeRoom,
-        configuration: &Configuration,
-    ) -> Result<Self, OutOfResources> {
-        Self::with_wake(link, make_room, configuration, Wake::by_device)
-    }
-
-    /// Like [`new`](Self::new), over a loopback. Both ends of a connection are in the same shard, so each shard has a
-    /// loopback of its own.
-    ///
-    /// # Errors
-    ///
-    /// There is no memory.
-    ///
-    /// # Panics
-    ///
-    /// If the number of shards is not a power of two.
-    pub fn on_loopback(make_room: MakeRoom, configuration: &Configuration) -> Result<Self, OutOfResources> {
-        let links = (0..configuration.shards.max(1)).map(|_| Box::new(Loopback::new()) as Box<dyn Link>);
-        Self::with_links(links.collect(), None, make_room, configuration, Wake::by_device)
-    }
-
-    /// Like [`new`](Self::new), for a link that announces frames in the way that `make_wake` returns.
-    pub(crate) fn with_wake(
-        link: Box<dyn Link>,
-        make_room: MakeRoom,
-        configuration: &Configuration,
-        make_wake: fn() -> Wake<Plat>,
-    ) -> Result<Self, OutOfResources> {
-        let flows = Flows::new(configuration.shards.max(1), configuration.seed);
-        if !flows.are_divided() {
-            return Self::with_links(vec![link], None, make_room, configuration, make_wake);
-        }
-        let steering = leak(Steering::new(link, flows, make_wake())?)?;
-        Self::with_links(steering.queues(), Some(steering), make_room, configuration, make_wake)
-    }
-
-    /// Makes a stack with a shard for each link.
-    fn with_links(
-        links: Vec<Box<dyn Link>>,
-        steering: Option<&'static Steering<Plat>>,
-        make_room: MakeRoom,
-        configuration: &Configuration,
-        make_wake: fn() -> Wake<Plat>,
-    ) -> Result<Self, OutOfResources> {
-        let (flows, now) = (Flows::new(links.len(), configuration.seed), time::now::<Plat>());
-        let listeners = leak(Listeners::new())?;
-        let mut shards = Vec::new();
-        shards.try_reserve_exact(links.len()).map_err(|_| OutOfResources)?;
-        let mut own = Own::default();
-        for (number, link) in links.into_iter().enumerate() {
-            let mut state = State::new(number, flows.clone(), listeners, link, make_room, configuration, now)?;
-            if number == OWNER {
-                own = state.take_news().unwrap_or_default();
-            } else {
-                state.adopt(own, now);
-            }
-            shards.push(Shard::new(state, make_wake()));
-        }
-        let (begun, has_abandoned) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Ok(Self { shards, steering, listeners, begun, abandoned: Mutex::new(Vec::new()), has_abandoned })
-    }
-
     /// Wakes the G that takes frames from the link. Called by the interrupt of the link. Callable from everywhere.
     pub fn announce(&'static self) {
         match self.steering {

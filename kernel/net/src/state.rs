@@ -1,6 +1,5 @@
 //! What the lock of a shard guards: its link, and its connections.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
@@ -20,11 +19,12 @@ use crate::ipv6::Addresses;
 use crate::key::{Flows, Key};
 use crate::link::Link;
 use crate::listeners::{ConnectionId, Listeners};
+use crate::memory::Reserved;
 use crate::own::Own;
 use crate::packet::{Class, Packet, Wire, classify, micros, room_for_frame, send};
 use crate::readiness::Waits;
 use crate::sequence::Sent;
-use crate::services::Services;
+use crate::services::{self, Services};
 use crate::stack::{Configuration, Ipv6, OWNER};
 use crate::time_wait::{self, TimeWaits};
 
@@ -69,49 +69,76 @@ pub(crate) struct State<Plat: Platform> {
     pub(crate) received: Vec<u8>,
 }
 
+/// The memory of the state of a shard.
+pub(crate) struct Memory<Plat: Platform> {
+    to_send: Vec<u8>,
+    received: Vec<u8>,
+    configured: Reserved<Waits<Plat>>,
+    services: services::Memory,
+}
+
+impl<Plat: Platform> Memory<Plat> {
+    /// Allocates the memory of the shard with this number, for a link such as this one.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub(crate) fn new(shard: usize, link: &dyn Link) -> Result<Self, OutOfResources> {
+        let [to_send, received] = [link.largest_to_send(), link.largest()].map(room_for_frame);
+        let services = services::Memory::new(shard == OWNER)?;
+        Ok(Self { to_send: to_send?, received: received?, configured: Reserved::new()?, services })
+    }
+}
+
+/// What the states of a stack are made of, besides their memory and their links.
+pub(crate) struct Common<'c, Plat: Platform> {
+    pub(crate) flows: Flows,
+    pub(crate) listeners: &'static Listeners<Plat>,
+    pub(crate) make_room: MakeRoom,
+    /// Only the [owner](OWNER) of the services needs it; the others [adopt](State::adopt) the addresses that it finds.
+    pub(crate) configuration: &'c Configuration,
+    pub(crate) now: Instant,
+}
+
 impl<Plat: Platform> State<Plat> {
-    /// Makes the state of a shard. Only the [owner](crate::stack::OWNER) of the services needs the configuration; the
-    /// others [adopt](Self::adopt) the addresses that it finds.
+    /// Makes the state of the shard with this number.
     pub(crate) fn new(
         shard: usize,
-        flows: Flows,
-        listeners: &'static Listeners<Plat>,
-        link: Box<dyn Link>,
-        make_room: MakeRoom,
-        configuration: &Configuration,
-        now: Instant,
-    ) -> Result<Self, OutOfResources> {
+        memory: Memory<Plat>,
+        link: &'static mut dyn Link,
+        common: &Common<'_, Plat>,
+    ) -> Self {
+        let &Common { ref flows, listeners, make_room, configuration, now } = common;
         let seed = configuration.seed.wrapping_add((shard as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        let mut config = Config::new(EthernetAddress(link.mac()).into());
+        let mac = EthernetAddress(link.mac());
+        let mut config = Config::new(mac.into());
         config.random_seed = seed;
-        let mut wire = Wire::new(link)?;
+        let mut wire = Wire::new(link, memory.to_send);
         let interface = Interface::new(config, &mut Packet { wire: &mut wire, received: None }, micros(now));
         let own_configuration = Some(configuration).filter(|_| shard == OWNER);
         let kind = own_configuration.map_or(Ipv6::Off, |it| it.ipv6);
-        let received = room_for_frame(wire.link.largest())?;
         let mut state = Self {
             shard,
+            flows: flows.clone(),
             listeners,
             own: Own::default(),
             has_news: false,
             interface,
-            ipv6: Addresses::new(kind, EthernetAddress(wire.link.mac()), now),
             wire,
+            ipv6: Addresses::new(kind, mac, now),
             connections: Connections::new(seed.rotate_left(32), make_room),
             time_waits: TimeWaits::new(seed.rotate_left(16), time_wait::MOST / flows.shards()),
-            flows,
-            services: Services::new(own_configuration, now)?,
+            services: Services::new(memory.services, own_configuration, now),
             udp_sockets: 0,
             abandoned: 0,
             asleep_until: Instant::NEVER,
             is_stalled: false,
             last_port: (seed >> 16) as u16,
-            configured: Waits::allocate()?,
-            received,
+            configured: memory.configured.fill(Waits::new()),
+            received: memory.received,
         };
         state.services.due = state.services.due.min(state.ipv6.due());
         state.note_own(now);
-        Ok(state)
+        state
     }
 
     pub(crate) fn is_link_up(&self) -> bool {

@@ -13,7 +13,6 @@
 //!
 //! The lock of the device is held for one frame at a time, and while it is held, no other lock is taken.
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +23,7 @@ use gmp_sched::time::Instant;
 
 use crate::key::{Flows, Protocol};
 use crate::link::Link;
+use crate::memory::{Reserved, copy, room};
 use crate::packet::{Class, answers_question, classify, room_for_frame};
 use crate::shard::BATCH;
 use crate::stack::OWNER;
@@ -48,7 +48,7 @@ struct Part<Plat: Platform> {
 
 /// What the links of several shards share.
 pub(crate) struct Steering<Plat: Platform> {
-    device: Mutex<Box<dyn Link>, Plat>,
+    device: Mutex<&'static mut dyn Link, Plat>,
     parts: Vec<Part<Plat>>,
     flows: Flows,
     /// Memory for the frame that arrives. Used by the G that serves the device.
@@ -58,21 +58,41 @@ pub(crate) struct Steering<Plat: Platform> {
     is_closed: AtomicBool,
 }
 
-impl<Plat: Platform> Steering<Plat> {
+/// The memory of a steering, and of the links of its shards.
+pub(crate) struct Memory<Plat: Platform> {
+    steering: Reserved<Steering<Plat>>,
+    parts: Vec<Part<Plat>>,
+    received: Vec<u8>,
+    queues: Vec<Queue<Plat>>,
+}
+
+impl<Plat: Platform> Memory<Plat> {
+    /// Allocates the memory for so many shards, and frames of at most `largest` bytes.
+    ///
     /// # Errors
     /// There is no memory.
-    pub(crate) fn new(device: Box<dyn Link>, flows: Flows, wake: Wake<Plat>) -> Result<Self, OutOfResources> {
-        let received = Mutex::new(room_for_frame(device.largest())?);
-        let part = || Part { arrived: Mutex::new(VecDeque::new()), is_stalled: AtomicBool::new(false) };
-        let parts = (0..flows.shards()).map(|_| part()).collect();
-        Ok(Self { device: Mutex::new(device), parts, flows, received, wake, is_closed: AtomicBool::new(false) })
+    pub(crate) fn new(shards: usize, largest: usize) -> Result<Self, OutOfResources> {
+        let (mut parts, queues) = (room(shards)?, room(shards)?);
+        parts.resize_with(shards, || Part { arrived: Mutex::new(VecDeque::new()), is_stalled: AtomicBool::new(false) });
+        Ok(Self { steering: Reserved::new()?, parts, received: room_for_frame(largest)?, queues })
     }
 
-    /// Makes the links of the shards.
-    pub(crate) fn queues(&'static self) -> Vec<Box<dyn Link>> {
-        (0..self.parts.len()).map(|part| Box::new(Queue::new(self, &self.parts[part])) as Box<dyn Link>).collect()
+    /// Makes the steering of a device, and the links of the shards.
+    pub(crate) fn make(
+        mut self,
+        device: &'static mut dyn Link,
+        flows: Flows,
+        wake: Wake<Plat>,
+    ) -> (&'static Steering<Plat>, &'static mut [Queue<Plat>]) {
+        let (parts, received, is_closed) = (self.parts, Mutex::new(self.received), AtomicBool::new(false));
+        let steering = Steering { device: Mutex::new(device), parts, flows, received, wake, is_closed };
+        let steering = &*self.steering.fill(steering);
+        self.queues.extend(steering.parts.iter().map(|part| Queue::new(steering, part)));
+        (steering, self.queues.leak())
     }
+}
 
+impl<Plat: Platform> Steering<Plat> {
     /// Wakes the G that serves the device. Callable from everywhere.
     pub(crate) fn announce(&'static self) {
         self.wake.raise();
@@ -142,21 +162,17 @@ impl<Plat: Platform> Steering<Plat> {
 impl<Plat: Platform> Part<Plat> {
     /// Adds a frame. Returns whether it is the first one. Loses it if there is no room, or no memory.
     fn put(&self, frame: &[u8], is_checked: bool) -> bool {
-        let mut copy = Vec::new();
-        if copy.try_reserve_exact(frame.len()).is_err() {
-            return false;
-        }
-        copy.extend_from_slice(frame);
+        let Ok(frame) = copy(frame) else { return false };
         let mut arrived = self.arrived.lock();
         if arrived.len() < FRAMES && arrived.try_reserve(1).is_ok() {
-            arrived.push_back(Arrived { frame: copy, is_checked });
+            arrived.push_back(Arrived { frame, is_checked });
         }
         arrived.len() == 1
     }
 }
 
 /// The link of one shard.
-struct Queue<Plat: Platform> {
+pub(crate) struct Queue<Plat: Platform> {
     steering: &'static Steering<Plat>,
     part: &'static Part<Plat>,
     mac: [u8; 6],
@@ -249,9 +265,9 @@ impl<Plat: Platform> Link for Queue<Plat> {
                 return;
             }
         }
-        let mut copy = Vec::new();
-        if self.held.try_reserve(1).is_ok() && copy.try_reserve_exact(frame.len()).is_ok() {
-            copy.extend_from_slice(frame);
+        if self.held.try_reserve(1).is_ok()
+            && let Ok(copy) = copy(frame)
+        {
             self.held.push_back(copy);
         }
     }

@@ -6,7 +6,6 @@ extern crate std;
 #[path = "../tests/shared/guarded.rs"]
 pub(crate) mod guarded;
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -27,9 +26,9 @@ use crate::error::NetError;
 use crate::key::Flows;
 use crate::link::Link;
 use crate::listeners::{Listener, Listeners};
-use crate::readiness::leak;
+use crate::memory::Reserved;
 use crate::stack::{Configuration, Usage};
-use crate::state::State;
+use crate::state::{Common, Memory, State};
 
 pub(crate) const OWN: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 1]);
 pub(crate) const OTHER: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 2]);
@@ -110,9 +109,10 @@ impl Bench {
     pub(crate) fn with(configuration: &Configuration, room: usize) -> Self {
         let other = Arc::new(Mutex::new(Other { room, ..Other::default() }));
         let now = Instant::from_nanos(1_000_000_007);
-        let (flows, listeners) = (Flows::new(1, configuration.seed), leak(Listeners::new()).unwrap());
-        let link = Box::new(Scripted(other.clone()));
-        let state = State::new(0, flows, listeners, link, guarded::make, configuration, now).unwrap();
+        let (flows, listeners) = (Flows::new(1, configuration.seed), Reserved::new().unwrap().fill(Listeners::new()));
+        let common = Common { flows, listeners, make_room: guarded::make, configuration, now };
+        let link = Reserved::new().unwrap().fill(Scripted(other.clone()));
+        let state = State::new(0, Memory::new(0, link).unwrap(), link, &common);
         Self { state, other, now }
     }
 

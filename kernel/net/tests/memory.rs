@@ -22,9 +22,9 @@ fn connections_that_are_idle_keep_no_memory_for_data() {
     let machine = unsafe { native::enter() };
     machine.run(1, || {
         let configuration = Configuration { address: Some((Ipv4Addr::LOCALHOST, 8)), ..Configuration::default() };
-        let link = Loopback::new();
-        let make = || kernel_net::Stack::new(Box::new(link), guarded::make, &configuration).expect("memory");
-        let stack = STACK.get_or_init(make);
+        let link = Box::leak(Box::new(Loopback::new()));
+        let made = kernel_net::Stack::new(link, guarded::make, &configuration).map_err(drop);
+        let stack = STACK.get_or_init(|| made.expect("memory"));
         go(move || stack.serve(0)).detach();
         let listener = kernel_net::TcpListener::bind_on(stack, "127.0.0.1:0").unwrap();
         let make_and_use = |_| {

@@ -9,7 +9,6 @@ mod interface;
 mod recorded;
 pub mod sim;
 
-use alloc::boxed::Box;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -30,7 +29,7 @@ use crate::drivers::disk_error::SetupError;
 use crate::drivers::random::fill_random;
 use crate::drivers::virtio::net;
 use crate::mm::PAGE_SIZE;
-use crate::mm::heap::leak;
+use crate::mm::heap::{leak, leak_made};
 use crate::mm::sparse::Sparse;
 use crate::sched::platform::{Builder, Kernel, Limit, Mutex};
 
@@ -45,7 +44,7 @@ type Stream = StackStream<Kernel>;
 type Datagrams = StackDatagrams<Kernel>;
 
 /// The device, until its stack takes it.
-type Device = InterruptMutex<Option<Box<dyn Link>>>;
+type Device = InterruptMutex<Option<&'static mut dyn Link>>;
 static DEVICE: Once<Result<Device, SetupError>> = Once::new();
 /// The addresses that the kernel options determine.
 static CONFIGURATION: Once<Configuration> = Once::new();
@@ -89,7 +88,7 @@ fn with_rooms(network: sim::Network) -> sim::Network {
 }
 
 fn make_room() -> Result<&'static mut dyn Room, OutOfResources> {
-    let room = Sparse::reserve().and_then(|range| leak(Buffers(range)));
+    let room = leak_made(|| Sparse::reserve().map(Buffers));
     room.map(|room| room as &mut dyn Room).map_err(|_| OutOfResources)
 }
 
@@ -116,15 +115,15 @@ pub(crate) fn init(configuration: Configuration) {
     });
 }
 
-fn open() -> Result<Box<dyn Link>, SetupError> {
+fn open() -> Result<&'static mut dyn Link, SetupError> {
     if timed::has_network() {
-        return Ok(Box::new(recorded::Recorded::new()));
+        return Ok(leak(recorded::Recorded::new())?);
     }
     let changed = |_| {
         net::note_change();
         announce();
     };
-    Ok(Box::new(net::open(CpuId::BOOT, |_| announce(), changed)?))
+    Ok(leak_made(|| net::open(CpuId::BOOT, |_| announce(), changed))?)
 }
 
 /// Wakes the G that serves the device. Callable from interrupt handlers.
@@ -159,9 +158,13 @@ fn make_network(seed: u64) -> Result<Stack<Kernel>, NetError> {
     };
     let configuration = CONFIGURATION.get().copied().unwrap_or_default();
     let configuration = Configuration { seed, shards: shards(), ..configuration };
-    let device = device.lock().take().ok_or(NetError::Device)?;
+    let link = device.lock().take().ok_or(NetError::Device)?;
+    let stack = Stack::new(link, make_room, &configuration).map_err(|link| {
+        *device.lock() = Some(link);
+        NetError::OutOfResources
+    })?;
     timed::start();
-    Ok(Stack::new(device, make_room, &configuration)?)
+    Ok(stack)
 }
 
 /// Makes the stack of the loopback.

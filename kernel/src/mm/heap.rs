@@ -87,8 +87,16 @@ pub(super) fn release(frames: usize) -> usize {
 /// # Errors
 /// If there is no memory for it.
 pub(crate) fn leak<T>(value: T) -> Result<&'static mut T, OutOfMemory> {
+    leak_made(|| Ok(value))
+}
+
+/// Like [`leak`], for a value that `make` makes, if there is memory for it.
+///
+/// # Errors
+/// If there is no memory for the value, or that of `make`.
+pub(crate) fn leak_made<T, E: From<OutOfMemory>>(make: impl FnOnce() -> Result<T, E>) -> Result<&'static mut T, E> {
     let mut values = Vec::new();
     values.try_reserve_exact(1).map_err(|_| OutOfMemory)?;
-    values.push(value);
-    values.leak().first_mut().ok_or(OutOfMemory)
+    values.push(make()?);
+    Ok(&mut values.leak()[0])
 }

@@ -84,7 +84,9 @@ fn counted<R>(operation: impl FnOnce() -> R) -> R {
     result
 }
 
-/// What only the kernel has.
+mod network;
+
+/// What only the kernel has, besides the network.
 const OF_KERNEL: &[(&str, Shortage, Operation)] = &[
     ("blocking call", IsAnError, || {
         platform::without_idle_machines(|| counted(|| disk::delay(Duration::from_micros(10))))
@@ -142,7 +144,7 @@ fn access(access: impl FnOnce() -> Result<(), DiskError>) -> Result<(), OutOfRes
 }
 
 guest_test!(each_allocation_fails_once, hidden, seconds = 120);
-/// Run by `tests/unoptimised.rs`, with a disk and lines of input, and with the option `panic=isolate`.
+/// Run by `tests/unoptimised.rs`, with a disk, a network and lines of input, and with the option `panic=isolate`.
 fn each_allocation_fails_once() {
     #[expect(unsafe_code, reason = "the allocator calls a function of this test")]
     // SAFETY: `refuses` only compares and changes numbers.
@@ -150,12 +152,13 @@ fn each_allocation_fails_once() {
         refuse_memory_if(refuses);
     }
     let mut total = 0;
-    for &(name, shortage, operation) in OPERATIONS.iter().chain(OF_KERNEL) {
+    let of_kernel = || OF_KERNEL.iter().chain(network::OPERATIONS);
+    for &(name, shortage, operation) in OPERATIONS.iter().chain(of_kernel()) {
         for later_fail in [false, true] {
             let failed = (0..).take_while(|&number| fails_as_documented(name, shortage, operation, number, later_fail));
             let count = failed.count();
             println!("{name}: {count} allocations");
-            let is_of_kernel = OF_KERNEL.iter().any(|(other, ..)| *other == name);
+            let is_of_kernel = of_kernel().any(|(other, ..)| *other == name);
             assert!(count > 0 || shortage == IsImpossible || !is_of_kernel, "{name} allocates nothing");
             total += count;
         }

@@ -4,12 +4,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use gmp_sched::platform::Platform;
+use gmp_sched::platform::{OutOfResources, Platform};
 use gmp_sched::sync::Mutex;
 use gmp_sched::time::{self, Instant};
 
 use super::wires::{Wires, mac};
 use crate::link::Link;
+use crate::memory::{copy, room};
 
 /// How many frames a device can hold that it has not transmitted.
 const ROOM: usize = 16;
@@ -33,8 +34,10 @@ pub(super) struct Device<Plat: Platform> {
 }
 
 impl<Plat: Platform> Device<Plat> {
-    pub(super) fn new(shared: Arc<Shared<Plat>>, host: usize) -> Self {
-        Self { shared, host, sent: Vec::new(), transmitted: Vec::new() }
+    /// # Errors
+    /// There is no memory.
+    pub(super) fn new(shared: Arc<Shared<Plat>>, host: usize) -> Result<Self, OutOfResources> {
+        Ok(Self { shared, host, sent: room(ROOM)?, transmitted: room(ROOM)? })
     }
 }
 
@@ -69,10 +72,11 @@ impl<Plat: Platform> Link for Device<Plat> {
         self.sent.len() + self.transmitted.len() < ROOM
     }
 
+    /// There is memory for as many frames as there is room for.
     fn send(&mut self, frame: &[u8]) {
-        let mut copy = Vec::new();
-        if self.can_send() && self.sent.try_reserve(1).is_ok() && copy.try_reserve_exact(frame.len()).is_ok() {
-            copy.extend_from_slice(frame);
+        if self.can_send()
+            && let Ok(copy) = copy(frame)
+        {
             self.sent.push(copy);
         }
     }

@@ -6,11 +6,10 @@ mod device;
 mod room;
 mod wires;
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use gmp_sched::JoinHandle;
@@ -23,7 +22,8 @@ use self::device::{Device, Shared};
 use self::wires::Wires;
 use crate::buffers::MakeRoom;
 use crate::error::NetError;
-use crate::stack::{Configuration, Stack};
+use crate::memory::{Reserved, room};
+use crate::stack::{Configuration, Memory, Stack};
 use crate::wake::Wake;
 
 /// What has happened in a network. A frame for all hosts counts once for each of them.
@@ -72,6 +72,10 @@ impl<Plat: Platform> fmt::Debug for Network<Plat> {
 impl<Plat: Platform> Network<Plat> {
     /// Makes a network without hosts. `seed` decides what happens to frames, and about the ports and sequence numbers of
     /// the hosts.
+    ///
+    /// # Panics
+    ///
+    /// If there is no memory.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let shared = Shared { wires: Mutex::new(Wires::new(seed)), is_closed: AtomicBool::new(false) };
@@ -120,22 +124,48 @@ impl<Plat: Platform> Network<Plat> {
         let IpAddr::V4(own) = address else { return Err(NetError::AddrNotAvailable) };
         let mut served = self.served.lock();
         let mut wires = self.shared.wires.lock();
-        if wires.hosts.iter().any(|host| host.address == address) {
-            return Err(NetError::AddrInUse);
+        let number = match wires.hosts.iter().position(|host| host.address == address) {
+            Some(number) if served[number].1.len() == served[number].0.servers() => return Err(NetError::AddrInUse),
+            // An earlier call had no memory for some of the Gs.
+            Some(number) => number,
+            None => self.make_host(own, &mut wires, &mut served)?,
+        };
+        drop(wires);
+        let (stack, servers) = &mut served[number];
+        let stack = *stack;
+        for part in servers.len()..stack.servers() {
+            servers.push(Builder::<Plat>::new().name("host").try_go(move || stack.serve(part))?);
         }
+        Ok(stack)
+    }
+
+    /// Adds a host that no G serves. Returns its number.
+    ///
+    /// # Errors
+    /// There is no memory, or there are too many hosts. Then nothing was added.
+    fn make_host(
+        &self,
+        own: Ipv4Addr,
+        wires: &mut Wires<Plat>,
+        served: &mut Vec<Served<Plat>>,
+    ) -> Result<usize, OutOfResources> {
         let number = u16::try_from(wires.hosts.len()).map_err(|_| OutOfResources)?;
         let seed = self.seed.wrapping_add(u64::from(number) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         // All addresses are in the same network.
-        let shards = self.shards;
-        let configuration = Configuration { address: Some((own, 0)), seed, shards, ..Configuration::default() };
-        let device = Box::new(Device::new(self.shared.clone(), number.into()));
-        let stack = Stack::with_wake(device, self.make_room, &configuration, self.make_wake)?;
-        let stack: &'static Stack<Plat> = Box::leak(Box::new(stack));
-        wires.add(address, stack);
-        drop(wires);
-        let serve = |number| Builder::<Plat>::new().name("host").try_go(move || stack.serve(number));
-        served.push((stack, (0..stack.servers()).map(serve).collect::<Result<_, _>>()?));
-        Ok(stack)
+        let address = Some((own, 0));
+        let configuration = Configuration { address, seed, shards: self.shards, ..Configuration::default() };
+        let number = usize::from(number);
+        let device = Device::new(self.shared.clone(), number)?;
+        let memory = Memory::over_device(&device, &configuration)?;
+        let (place, stack) = (Reserved::new()?, Reserved::new()?);
+        // Besides those of the shards, one G serves the device.
+        let servers = room(self.shards + 1)?;
+        wires.hosts.try_reserve(1).map_err(|_| OutOfResources)?;
+        served.try_reserve(1).map_err(|_| OutOfResources)?;
+        let stack = &*stack.fill(memory.make(place.fill(device), self.make_room, &configuration, self.make_wake));
+        wires.add(own.into(), stack);
+        served.push((stack, servers));
+        Ok(number)
     }
 
     /// Sets what happens to the frames on all ways between hosts, from now on. Those that are under way arrive as they
@@ -154,7 +184,7 @@ impl<Plat: Platform> Network<Plat> {
     ///
     /// # Panics
     ///
-    /// If a share is not between 0 and 1, the rate is 0, or a stack is no host of this network.
+    /// If a share is not between 0 and 1, the rate is 0, a stack is no host of this network, or there is no memory.
     #[track_caller]
     pub fn set_way(&self, from: &'static Stack<Plat>, to: &'static Stack<Plat>, conditions: Conditions) {
         conditions.check();
@@ -172,9 +202,7 @@ impl<Plat: Platform> Network<Plat> {
     /// If a stack is no host of this network.
     #[track_caller]
     pub fn partition(&self, hosts: &[&'static Stack<Plat>]) {
-        let mut wires = self.shared.wires.lock();
-        let numbers: Vec<_> = hosts.iter().map(|host| wires.number(host)).collect();
-        wires.divide(&numbers);
+        self.shared.wires.lock().divide(hosts);
     }
 
     /// Makes the network whole again.

@@ -1,14 +1,13 @@
 //! Buffers of connections for platforms without pages: all of their memory is there from the beginning. Where the
 //! operating system gives memory to pages when they are first used, this costs no more than what is used.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
 use gmp_sched::platform::OutOfResources;
 
 use crate::buffers::{PAGE_BYTES, ROOM_PAGES, Room};
+use crate::memory::{Reserved, room};
 
 #[repr(C, align(4096))]
 struct Page([u8; PAGE_BYTES]);
@@ -42,8 +41,8 @@ unsafe impl Room for HeapRoom {
 /// # Errors
 /// There is no memory.
 pub(super) fn make_room() -> Result<&'static mut dyn Room, OutOfResources> {
-    let mut pages = ManuallyDrop::new(Vec::<Page>::new());
-    pages.try_reserve_exact(ROOM_PAGES as usize).map_err(|_| OutOfResources)?;
+    let place = Reserved::new()?;
+    let mut pages = ManuallyDrop::new(room::<Page>(ROOM_PAGES as usize)?);
     let start = NonNull::new(pages.as_mut_ptr()).ok_or(OutOfResources)?;
-    Ok(Box::leak(Box::new(HeapRoom(start.cast()))))
+    Ok(place.fill(HeapRoom(start.cast())))
 }

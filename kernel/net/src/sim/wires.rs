@@ -1,6 +1,6 @@
 //! The wires of a simulated network: which frames are under way, and what happens to them.
 
-use alloc::collections::{BTreeMap, BinaryHeap};
+use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::hash::{BuildHasher as _, Hasher as _};
@@ -10,9 +10,11 @@ use core::ptr;
 use foldhash::fast::FixedState;
 use gmp_sched::platform::Platform;
 use gmp_sched::time::Instant;
+use hashbrown::HashMap;
 
 use super::Totals;
 use super::conditions::Conditions;
+use crate::memory::copy;
 use crate::stack::Stack;
 
 /// A frame that is under way to a host. The first one is that which arrives first. Of those that arrive at the same
@@ -47,7 +49,7 @@ struct Way {
 pub(super) struct Wires<Plat: Platform> {
     pub(super) hosts: Vec<Host<Plat>>,
     /// The ways by the numbers of the sender and the receiver.
-    ways: BTreeMap<(usize, usize), Way>,
+    ways: HashMap<(usize, usize), Way, FixedState>,
     /// The conditions of all ways that have none of their own.
     conditions: Conditions,
     seed: u64,
@@ -66,11 +68,12 @@ pub(super) fn mac(number: usize) -> [u8; 6] {
 
 impl<Plat: Platform> Wires<Plat> {
     pub(super) fn new(seed: u64) -> Self {
-        let (hosts, ways, totals) = (Vec::new(), BTreeMap::new(), Totals::default());
+        let (hosts, totals) = (Vec::new(), Totals::default());
+        let ways = HashMap::with_hasher(FixedState::with_seed(0));
         Self { hosts, ways, conditions: Conditions::default(), seed, parts: 0, count: 0, totals }
     }
 
-    /// Adds a host.
+    /// Adds a host, for which there is room.
     pub(super) fn add(&mut self, address: IpAddr, stack: &'static Stack<Plat>) {
         self.hosts.push(Host { address, stack, part: 0, under_way: BinaryHeap::new(), latest: 0 });
     }
@@ -84,11 +87,13 @@ impl<Plat: Platform> Wires<Plat> {
         self.hosts.iter().position(|host| ptr::eq(host.stack, stack)).expect("the stack is no host of this network")
     }
 
-    fn way(&mut self, from: usize, to: usize) -> &mut Way {
+    /// Returns a way, or `None` if there is no memory for it.
+    fn way(&mut self, from: usize, to: usize) -> Option<&mut Way> {
+        self.ways.try_reserve(1).ok()?;
         let seed = FixedState::with_seed(self.seed).hash_one((from, to));
         let make =
             || Way { conditions: None, random: fastrand::Rng::with_seed(seed), busy_until: Instant::from_nanos(0) };
-        self.ways.entry((from, to)).or_insert_with(make)
+        Some(self.ways.entry((from, to)).or_insert_with(make))
     }
 
     /// Sets the conditions of all ways.
@@ -98,14 +103,24 @@ impl<Plat: Platform> Wires<Plat> {
     }
 
     /// Sets the conditions of one way.
+    ///
+    /// # Panics
+    /// If there is no memory for the way.
+    #[track_caller]
     pub(super) fn set_way(&mut self, from: usize, to: usize, conditions: Conditions) {
-        self.way(from, to).conditions = Some(conditions);
+        self.way(from, to).expect("memory for a way between two hosts").conditions = Some(conditions);
     }
 
     /// Makes a part of the network of these hosts.
-    pub(super) fn divide(&mut self, hosts: &[usize]) {
+    ///
+    /// # Panics
+    /// If a host is none of this network. Nothing has changed then.
+    #[track_caller]
+    pub(super) fn divide(&mut self, hosts: &[&'static Stack<Plat>]) {
+        hosts.iter().for_each(|host| _ = self.number(host));
         self.parts += 1;
-        for &number in hosts {
+        for host in hosts {
+            let number = self.number(host);
             self.hosts[number].part = self.parts;
         }
     }
@@ -131,7 +146,11 @@ impl<Plat: Platform> Wires<Plat> {
     /// Sends a frame from one host to another. Returns when it is transmitted.
     fn pass(&mut self, from: usize, to: usize, frame: &[u8], now: Instant) -> Instant {
         let (of_all, is_whole) = (self.conditions, self.hosts[from].part == self.hosts[to].part);
-        let way = self.way(from, to);
+        let Some(way) = self.way(from, to) else {
+            self.totals.sent += 1;
+            self.totals.lost += 1;
+            return now;
+        };
         let conditions = way.conditions.unwrap_or(of_all);
         // The same number of random numbers for each frame, so that each of the conditions can be changed alone.
         let [lost, duplicate, reorder] = core::array::from_fn(|_| way.random.f64());
@@ -161,15 +180,13 @@ impl<Plat: Platform> Wires<Plat> {
     fn put(&mut self, to: usize, frame: &[u8], arrives: Instant) {
         self.count += 1;
         let host = &mut self.hosts[to];
-        let mut copy = Vec::new();
         // As with any Ethernet, a frame for which there is no memory is lost.
-        if copy.try_reserve_exact(frame.len()).is_err() || host.under_way.try_reserve(1).is_err() {
+        let (Ok(frame), Ok(())) = (copy(frame), host.under_way.try_reserve(1)) else {
             self.totals.lost += 1;
             return;
-        }
-        copy.extend_from_slice(frame);
+        };
         let is_first = host.under_way.peek().is_none_or(|Reverse(first)| arrives < first.arrives);
-        host.under_way.push(Reverse(UnderWay { arrives, number: self.count, frame: copy }));
+        host.under_way.push(Reverse(UnderWay { arrives, number: self.count, frame }));
         if is_first {
             host.stack.announce();
         }

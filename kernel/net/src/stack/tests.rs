@@ -2,11 +2,13 @@
 
 extern crate std;
 
+use alloc::vec;
 use std::sync::Arc;
 
 use gmp_sched::native::{self, Limit, Native, go};
 
 use super::*;
+use crate::memory::Reserved;
 use crate::sim::Network as Hosts;
 use crate::tests::guarded;
 use crate::{TcpListener, TcpStream};
@@ -28,7 +30,7 @@ fn with_shards(is_loopback: bool, test: impl FnOnce(&'static Stack<Native>, &'st
         let address = Some((Ipv4Addr::LOCALHOST, 8));
         let configuration = Configuration { address, shards: SHARDS, seed: 5, ..Configuration::default() };
         let stack = Stack::on_loopback(guarded::make, &configuration).unwrap();
-        let stack: &'static Stack<Native> = Box::leak(Box::new(stack));
+        let stack: &'static Stack<Native> = Reserved::new().unwrap().fill(stack);
         (0..stack.servers()).for_each(|number| go(move || stack.serve(number)).detach());
         test(stack, stack);
     });

@@ -1,7 +1,6 @@
 //! What programs use of the network, for the machine and for the host. The module `host/net` includes this file by its
 //! path. Each half has the sockets, and the functions `own_address`, `lookup_name` and `objects_in_use`, which do the work.
 
-use alloc::vec;
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, SocketAddr};
 
@@ -88,8 +87,11 @@ pub fn address_until<'l>(limit: impl Into<Limit<'l>>) -> Result<Ipv4Addr, NetErr
 /// If the caller is not a G, or must not block.
 #[track_caller]
 pub fn lookup_host_until<'l>(text: &str, limit: impl Into<Limit<'l>>) -> Result<Vec<SocketAddr>, NetError> {
-    if let Ok(address) = text.parse() {
-        return Ok(vec![address]);
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        let mut one = Vec::new();
+        one.try_reserve_exact(1).map_err(|_| NetError::OutOfResources)?;
+        one.extend([address]);
+        return Ok(one);
     }
     let (name, port) = kernel_net::split_host(text)?;
     super::lookup_name(name, port, limit.into())
