@@ -53,8 +53,9 @@ pub trait Link: Send {
     /// Makes the device look at what was sent, and at the room that `receive` has made. The device may look earlier.
     fn flush(&mut self);
 
-    /// Returns when the link has to be asked again whether a frame has arrived, or whether there is room for one, if the
-    /// device does not announce it before.
+    /// Returns when the link has to be asked again, if the device does not announce it before: whether there is room for a
+    /// frame, if [`can_send`](Self::can_send) has returned false last, and otherwise whether a frame has arrived. There may
+    /// be room meanwhile, which is then due at once.
     fn due(&mut self) -> Instant {
         Instant::NEVER
     }

@@ -39,6 +39,11 @@ impl<Plat: Platform> Device<Plat> {
     pub(super) fn new(shared: Arc<Shared<Plat>>, host: usize) -> Result<Self, OutOfResources> {
         Ok(Self { shared, host, sent: room(ROOM)?, transmitted: room(ROOM)? })
     }
+
+    /// Whether there was room at the last call of `can_send`, or of `flush` after it.
+    fn has_room(&self) -> bool {
+        self.sent.len() + self.transmitted.len() < ROOM
+    }
 }
 
 impl<Plat: Platform> Link for Device<Plat> {
@@ -69,7 +74,7 @@ impl<Plat: Platform> Link for Device<Plat> {
             let now = time::now::<Plat>();
             self.transmitted.retain(|&end| end > now);
         }
-        self.sent.len() + self.transmitted.len() < ROOM
+        self.has_room()
     }
 
     /// There is memory for as many frames as there is room for.
@@ -94,11 +99,45 @@ impl<Plat: Platform> Link for Device<Plat> {
         }
     }
 
+    /// Does not look at the clock: the caller may wait for nothing but room, because `can_send` has returned false.
     fn due(&mut self) -> Instant {
-        if self.can_send() {
+        if self.has_room() {
             self.shared.wires.lock().next(self.host)
         } else {
             self.transmitted.iter().copied().min().unwrap_or(Instant::NEVER)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use gmp_sched::sim::{self, Config, Sim};
+
+    use super::*;
+    use crate::sim::{Conditions, Network};
+
+    /// No frame arrives that would wake the host.
+    #[test]
+    fn device_that_was_full_is_due_when_there_is_room_even_if_there_is_room_already() {
+        let report = sim::run(Config::default(), || {
+            let network = Network::<Sim>::new(1);
+            let [from, to] = [1, 2].map(|last| network.host([10, 0, 0, last]).unwrap());
+            network.set_way(from, to, Conditions { rate: Some(1_000_000), ..Conditions::default() });
+            let mut device = Device::new(network.shared.clone(), 0).unwrap();
+            let mut frame = [0; 1_000];
+            frame[..6].copy_from_slice(&mac(1));
+            (0..ROOM).for_each(|_| device.send(&frame));
+            device.flush();
+            assert!(!device.can_send());
+            let first = device.due();
+            assert!(first > time::now::<Sim>() && first < Instant::NEVER);
+            sim::sleep(first - time::now::<Sim>() + Duration::from_micros(1));
+            assert_eq!(device.due(), first);
+            assert!(device.can_send());
+            assert_eq!(device.due(), Instant::NEVER);
+        });
+        report.unwrap();
     }
 }
