@@ -16,7 +16,10 @@ use crate::tree::{FIRST, NotBuilt, Program, Tree};
 /// The most points that a figure gets, so that none decides alone.
 const MOST: u64 = 400;
 
-/// Returns the figures of the policy in `tree`, in their order. A figure that could not be found is missing.
+/// The figure of a policy with which its run fails. It is worth nothing, so that nobody gains by failing where others are better.
+const FAILED: u64 = u64::MAX;
+
+/// Returns the figures of the policy in `tree`, in their order. One that this computer cannot find is missing.
 pub(crate) fn measure(lab: &Lab, tree: &Tree) -> Result<Vec<Option<u64>>> {
     lab.figures.iter().map(|figure| value(lab, figure, tree)).collect()
 }
@@ -32,19 +35,23 @@ fn value(lab: &Lab, figure: &Figure, tree: &Tree) -> Result<Option<u64>> {
             Some(path) => answer(&path, test, None)?,
             None => None,
         },
-        Source::Machine(_) if !has_qemu() => None,
+        Source::Machine(_) if !has_qemu() => return Ok(None),
         Source::Machine(arguments) => match build(Program::Boot)? {
             Some(boot) => {
                 let mut command = Command::new(&boot);
                 command.args(["--smp", "1", "--icount", "--timeout", "60", "--bin", "contest", FIRST]).args(arguments);
-                let output = command.current_dir(tree.root()).stdin(Stdio::null()).output();
+                command
+                    .env("CARGO_MANIFEST_DIR", tree.root().join("boot"))
+                    .current_dir(tree.root())
+                    .stdin(Stdio::null());
+                let output = command.output();
                 let output = output.map_err(|error| Error::file("run", &boot, &error))?;
                 output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
             }
             None => None,
         },
     };
-    Ok(printed.and_then(|printed| printed.parse().ok()))
+    Ok(Some(printed.and_then(|printed| printed.parse().ok()).unwrap_or(FAILED)))
 }
 
 /// Returns the score: the mean of the points of the figures, by their weights. Those that are missing do not count,
@@ -82,7 +89,11 @@ fn places(entries: &[Entry]) -> Vec<(usize, &Entry)> {
 }
 
 fn shown(value: Option<u64>) -> String {
-    value.map_or_else(String::new, |value| value.to_string())
+    match value {
+        Some(FAILED) => "failed".to_string(),
+        Some(value) => value.to_string(),
+        None => String::new(),
+    }
 }
 
 /// The board as comma-separated values.
@@ -130,7 +141,7 @@ pub(crate) fn page(lab: &Lab, entries: &[Entry]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Entry, page, score, table};
+    use super::{Entry, FAILED, page, score, table};
     use crate::lab::Lab;
 
     const LAB: &str = "title = 'One'\ntask = ''\nhole = []\ncheck = []\n\
@@ -143,6 +154,7 @@ mod tests {
         assert_eq!(score(&lab.figures, &[Some(100), Some(900)]), 100);
         assert_eq!(score(&lab.figures, &[Some(50), Some(900)]), (3 * 200 + 100) / 4);
         assert_eq!(score(&lab.figures, &[Some(200), None]), 50, "there is no QEMU");
+        assert_eq!(score(&lab.figures, &[Some(FAILED), Some(450)]), 200 / 4);
         assert_eq!(score(&lab.figures, &[Some(0), Some(1)]), 400, "no figure decides alone");
         assert_eq!(score(&lab.figures, &[None, None]), 0);
     }
@@ -151,11 +163,12 @@ mod tests {
     fn board_has_the_best_first() {
         let lab: Lab = toml::from_str(LAB).unwrap();
         let entry = |name: &str, score| Entry { name: name.to_string(), score, values: vec![Some(7), None] };
-        let entries = [entry("Ann", 90), entry("Bob", 120), entry("<Eve>", 90)];
+        let eve = Entry { values: vec![Some(FAILED), None], ..entry("<Eve>", 90) };
+        let entries = [entry("Ann", 90), entry("Bob", 120), eve];
         assert_eq!(
             table(&lab, &entries),
             "\"place\",\"name\",\"score\",\"delay (us)\",\"work (instructions)\"\n\
-             1,\"Bob\",120,7,\n2,\"<Eve>\",90,7,\n2,\"Ann\",90,7,\n"
+             1,\"Bob\",120,7,\n2,\"<Eve>\",90,failed,\n2,\"Ann\",90,7,\n"
         );
         let page = page(&lab, &entries);
         assert!(page.contains("<td>1<td>Bob<td>120<td>7<td>") && page.contains("&lt;Eve&gt;"), "{page}");

@@ -160,12 +160,19 @@ pub(crate) fn test(program: &Path, test: &str, trace: Option<&Path>) -> Result<V
     Ok(ended.map_or_else(|| Verdict::Hangs { test: test.clone() }, |status| verdict_of(test.clone(), status, &text)))
 }
 
-/// Runs a test that answers a question. Returns the answer that it prints, or `None` if it does not print one.
+/// Runs a test that answers a question. Returns the answer that it prints, or `None` if it does not print one, or does not pass.
 pub(crate) fn answer(program: &Path, test: &str, trace: Option<&Path>) -> Result<Option<String>> {
-    let (_, text) = execute(program, test, trace)?;
+    let (ended, text) = execute(program, test, trace)?;
+    Ok(ended.and_then(|status| answer_of(test, status, &text)))
+}
+
+/// The answer of a test whose process ended with `status` and printed `text`. A panic of a student's code prints something, too.
+fn answer_of(test: &str, status: ExitStatus, text: &str) -> Option<String> {
+    if !verdict_of(test.to_string(), status, text).is_passed() {
+        return None;
+    }
     // The harness may have begun the line.
-    let answer = text.lines().find_map(|line| Some(line.split_once("answer: ")?.1.trim().to_string()));
-    Ok(answer)
+    text.lines().find_map(|line| Some(line.split_once("answer: ")?.1.trim().to_string()))
 }
 
 /// Runs one test. Returns how it ended, or `None` if it stood still, and what it printed.
@@ -269,7 +276,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt as _;
     use std::process::ExitStatus;
 
-    use super::{Verdict, verdict_of};
+    use super::{Verdict, answer_of, verdict_of};
 
     fn ended(code: i32, text: &str) -> Verdict {
         verdict_of("a".to_string(), ExitStatus::from_raw(code), text)
@@ -284,6 +291,14 @@ mod tests {
         let none = "running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored\n";
         assert_eq!(ended(0, none), Verdict::Left { test: "a".to_string() });
         assert_eq!(ended(11, passed), Verdict::Crashed { test: "a".to_string() });
+    }
+
+    #[test]
+    fn only_a_test_that_passed_answers() {
+        let passed = "test a ... answer: 174\nok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored\n";
+        assert_eq!(answer_of("a", ExitStatus::from_raw(0), passed).as_deref(), Some("174"));
+        let panicked = "thread 'a' (7) panicked at labs/policy/src/lib.rs:1:2:\nanswer: 1\n";
+        assert_eq!(answer_of("a", ExitStatus::from_raw(101 << 8), panicked), None);
     }
 
     #[test]
