@@ -61,7 +61,7 @@ pub(crate) fn run(labs: &[Lab], only: Option<&Lab>, root: &Path, quick: bool) ->
             is_right &= judge_starter("starter")?;
         }
         // All of this checkout is in the copy again.
-        Tree::copy_of(root)?;
+        tree.renew(root)?;
         let count = match (quick, lab.is_exported) {
             (true, true) => 0,
             (true, false) => QUICK,

@@ -1,7 +1,8 @@
 //! A workspace in which the checks of labs are built.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -14,6 +15,8 @@ use crate::error::{Error, Result};
 pub(crate) struct Tree {
     root: PathBuf,
     target: PathBuf,
+    /// Locked while a copy is used. Two graders in one copy would grade each other's submissions.
+    _lock: Option<File>,
 }
 
 /// The crate of the program that a student writes.
@@ -98,7 +101,7 @@ pub(crate) enum NotBuilt {
 impl Tree {
     /// The workspace at `root` itself.
     pub(crate) fn of(root: &Path) -> Self {
-        Self { root: root.to_path_buf(), target: root.join("target/lab/own") }
+        Self { root: root.to_path_buf(), target: root.join("target/lab/own"), _lock: None }
     }
 
     /// A copy of the workspace at `root`. What an earlier copy has built is kept, so that little is built anew.
@@ -106,12 +109,19 @@ impl Tree {
         Self::copy_number(root, 0)
     }
 
-    /// Like [`copy_of`](Self::copy_of): one of several copies, which are used at the same time.
+    /// Like [`copy_of`](Self::copy_of): one of several copies, which are used at the same time. Waits until no other grader uses
+    /// this one.
     pub(crate) fn copy_number(root: &Path, number: usize) -> Result<Self> {
         let place = root.join("target/lab").join(if number == 0 { "copy".into() } else { format!("copy-{number}") });
-        let copy = place.join("source");
-        mirror(root, &copy)?;
-        Ok(Self { root: copy, target: place.join("target") })
+        let lock = lock(&place).map_err(|error| Error::file("lock", &place, &error))?;
+        let tree = Self { root: place.join("source"), target: place.join("target"), _lock: Some(lock) };
+        tree.renew(root)?;
+        Ok(tree)
+    }
+
+    /// Makes this copy of the workspace at `root` a copy again.
+    pub(crate) fn renew(&self, root: &Path) -> Result<()> {
+        mirror(root, &self.root)
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -164,6 +174,21 @@ struct Diagnostic {
     rendered: Option<String>,
 }
 
+/// Returns a lock on `place`, which it makes. The lock ends with the process, however that ends.
+fn lock(place: &Path) -> io::Result<File> {
+    fs::create_dir_all(place)?;
+    let lock = File::create(place.join("lock"))?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            eprintln!("Waiting for another grader, which uses {}", place.display());
+            lock.lock()?;
+        }
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    Ok(lock)
+}
+
 /// Makes `to` a copy of the folder `from`, without the folders `target` and `.git`, and without links. Files with the same
 /// content are not written, so that cargo sees no change in them.
 fn mirror(from: &Path, to: &Path) -> Result<()> {
@@ -204,9 +229,23 @@ pub(crate) fn entries(folder: &Path) -> Result<BTreeMap<String, PathBuf>> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::fs::{self, File};
 
-    use super::mirror;
+    use super::{Tree, mirror};
+
+    #[test]
+    fn copy_has_one_user() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("file"), "one").unwrap();
+        let copies = [0, 1].map(|number| Tree::copy_number(root.path(), number).unwrap());
+        let lock = File::open(root.path().join("target/lab/copy/lock")).unwrap();
+        assert!(lock.try_lock().is_err());
+        fs::write(copies[0].root().join("file"), "two").unwrap();
+        copies[0].renew(root.path()).unwrap();
+        assert_eq!(fs::read_to_string(copies[0].root().join("file")).unwrap(), "one");
+        drop(copies);
+        lock.try_lock().unwrap();
+    }
 
     #[test]
     fn mirror_copies_what_differs_and_removes_what_is_gone() {
