@@ -129,3 +129,24 @@ fn build(root: &Path) -> Result<()> {
     println!("{}", folder.join("html/index.html").display());
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "../../labs/src/documented.rs"]
+mod documented;
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::{Cli, Experiment, Order, documented};
+
+    #[test]
+    fn documents_show_commands_that_are_accepted() {
+        documented::check("cargo book", |words| {
+            if let Some(Order::Run { name, .. }) = Cli::try_parse_from(["book"].iter().chain(words))?.command {
+                assert!(name == "NAME" || Experiment::find(&name).is_ok(), "there is no run {name}");
+            }
+            Ok(())
+        });
+    }
+}

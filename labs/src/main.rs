@@ -3,6 +3,8 @@
 
 mod class;
 mod contest;
+#[cfg(test)]
+mod documented;
 mod export;
 mod filling;
 mod git;

@@ -1,8 +1,12 @@
 //! What the command line means, and which command lines are refused.
 
 use boot::qemu::Protocol;
+use boot::{checkout, compare};
 
 use super::*;
+
+#[path = "../../../labs/src/documented.rs"]
+mod documented;
 
 fn order(words: &[&str]) -> Order {
     let cli = Cli::try_parse_from([&["boot"], words].concat()).expect("right use");
@@ -191,4 +195,21 @@ fn a_refusal_names_what_is_wrong() {
         let text = refusal(words);
         assert!(text.contains(named), "{words:?}: {text}");
     }
+}
+
+#[test]
+fn documents_show_commands_that_are_accepted() {
+    documented::check("cargo run --", |words| match words {
+        ["timeline", ..] => Ok(()),
+        ["compare", words @ ..] => compare::arguments::parse(words.iter().map(OsString::from)).map(drop),
+        _ => {
+            let cli = Cli::try_parse_from([&["boot"], words].concat())?;
+            let program = cli.command.first().and_then(|word| word.to_str()).unwrap_or(DEFAULT);
+            let is_name =
+                program != NEW && program.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+            let source = checkout::root().join("programs/src/bin").join(program);
+            assert!(!is_name || source.is_dir() || source.with_extension("rs").exists(), "there is no {program}");
+            Ok(())
+        }
+    });
 }
