@@ -278,7 +278,8 @@ fn page(lab: &Lab, records: &[(&String, Record)]) -> String {
     failures.sort_by_key(|(_, count)| core::cmp::Reverse(*count));
     format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-         <title>Lab {number}: grades</title><style>{STYLE}</style>\n<h1>Lab {number}: {title}</h1>\n\
+         <title>Lab {number}: grades</title><style>{STYLE}td:first-child{{text-align:left}}\
+         td:last-child{{width:40%}}meter{{width:100%}}</style>\n<h1>Lab {number}: {title}</h1>\n\
          <p>{count} submissions, {refused} of them refused.</p>\n\
          <h2>Points</h2>\n{points}\n<h2>Checks that failed</h2>\n{failures}\n</html>\n",
         number = lab.number,
@@ -290,9 +291,10 @@ fn page(lab: &Lab, records: &[(&String, Record)]) -> String {
     )
 }
 
-pub(crate) const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:50em;margin:2em auto;padding:0 1em;\
-    color-scheme:light dark}table{width:100%;border-collapse:collapse}td{padding:.15em .5em;vertical-align:top}\
-    td:nth-child(2){text-align:right;font-variant-numeric:tabular-nums}meter{width:100%}td:last-child{width:40%}";
+/// What the pages of a class look like, by day and by night.
+pub(crate) const STYLE: &str = ":root{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif}\
+    body{max-width:50em;margin:2em auto;padding:0 1em}table{width:100%;border-collapse:collapse}\
+    th,td{padding:.15em .5em;vertical-align:top;text-align:right;font-variant-numeric:tabular-nums}";
 
 /// A table of bars, of which the longest possible one is `most`.
 fn bars(rows: impl Iterator<Item = (String, usize)>, most: usize) -> String {

@@ -130,7 +130,8 @@ pub(crate) fn page(lab: &Lab, entries: &[Entry]) -> String {
     format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\">\
-         <title>Lab {number}: the board</title><style>{STYLE}th{{text-align:left}}</style>\n\
+         <title>Lab {number}: the board</title><style>{STYLE}body{{max-width:70em}}th{{vertical-align:bottom}}\
+         th:nth-child(2),td:nth-child(2){{text-align:left}}</style>\n\
          <h1>Lab {number}: {title}</h1>\n\
          <p>Of each figure, a lower number is better. With the par, it is worth 100 points.</p>\n\
          <div style=\"overflow-x:auto\"><table>\n{rows}\n</table></div>\n</html>\n",
