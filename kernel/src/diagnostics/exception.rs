@@ -8,7 +8,6 @@ use x86_64::registers::control::{Cr2, Cr3};
 use x86_64::registers::rflags::RFlags;
 use x86_64::structures::idt::{DescriptorTable, PageFaultErrorCode, SelectorErrorCode};
 
-use crate::arch::x86_64::machine_check;
 use crate::arch::x86_64::trap::{TrapFrame, Vector};
 use crate::mm::stack::Slot;
 use crate::sched::goroutines;
@@ -127,7 +126,6 @@ impl fmt::Display for Description<'_> {
             Vector::GENERAL_PROTECTION | Vector::INVALID_TSS | Vector::SEGMENT_NOT_PRESENT | Vector::STACK_SEGMENT => {
                 self.selector(f)
             }
-            Vector::MACHINE_CHECK => write!(f, "{}", machine_check::Errors),
             _ => Ok(()),
         }
     }

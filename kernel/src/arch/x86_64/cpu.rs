@@ -5,10 +5,11 @@ use core::arch::{asm, naked_asm};
 use x86_64::instructions::{hlt, interrupts};
 use x86_64::registers::control::{Cr0, Cr0Flags, Cr4, Cr4Flags, Efer, EferFlags};
 
-use super::machine_check;
 use super::trap::TrapFrame;
 
-/// The bits that the kernel sets in CR4: they turn on SSE, its exceptions, and machine checks.
+/// The bits that the kernel sets in CR4: they turn on SSE, its exceptions, and machine checks, which are errors that the
+/// hardware detects in itself. A machine check stops the kernel with a report; without the bit, the processor would
+/// reset. The firmware has chosen which errors are reported.
 ///
 /// OSXSAVE is off. So AVX instructions are invalid, and FXSAVE saves all floating-point and vector registers that code
 /// can use. PGE and PCIDE are off, so a load of CR3 flushes the whole TLB. Turning PGE off also flushes the firmware's
@@ -20,7 +21,7 @@ const CR4_KEPT: Cr4Flags = Cr4Flags::PHYSICAL_ADDRESS_EXTENSION.union(Cr4Flags::
 /// The value of MXCSR that the ABI requires when a function is called: all exceptions masked, rounding to nearest.
 pub(crate) const DEFAULT_MXCSR: u32 = 0x1f80;
 
-/// Sets the control registers, x87, MXCSR and machine checks of this CPU as the kernel needs them. The values that the
+/// Sets the control registers, x87 and MXCSR of this CPU as the kernel needs them. The values that the
 /// firmware and the boot path have set do not matter. Afterwards write protection also applies to ring 0, and pages can
 /// be no-execute. The interrupt descriptor table must have been loaded before.
 pub(crate) fn init() {
@@ -29,7 +30,6 @@ pub(crate) fn init() {
     let set = Cr0Flags::MONITOR_COPROCESSOR | Cr0Flags::NUMERIC_ERROR | Cr0Flags::WRITE_PROTECT;
     // SAFETY: paging and protection stay on, and no kernel code writes to a page that is mapped read-only.
     unsafe { Cr0::update(|flags| *flags = (*flags - clear) | set) };
-    machine_check::init();
     // SAFETY: paging stays as it is, and no code relies on the bits that are cleared. The boot path has turned SSE on,
     // and SSE stays on.
     unsafe { Cr4::update(|flags| *flags = *flags & CR4_KEPT | CR4) };

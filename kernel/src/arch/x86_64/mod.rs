@@ -1,4 +1,4 @@
-//! x86_64: segments and interrupt stacks, interrupt controllers, clocks, machine checks.
+//! x86_64: segments and interrupt stacks, interrupt controllers, clocks.
 //!
 //! "SDM" with a number means a section of Intel's *Software Developer's Manual*, volume 3.
 
@@ -9,7 +9,6 @@ pub(crate) mod cpuid;
 pub(crate) mod gdt;
 pub(crate) mod interrupts;
 pub(crate) mod ioapic;
-pub(crate) mod machine_check;
 pub(crate) mod pit;
 mod reference_clock;
 pub(crate) mod timer;
