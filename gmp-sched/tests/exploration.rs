@@ -69,6 +69,34 @@ fn stack_of_a_g_that_exits_is_kept() {
     explore(one_switch(), program).unwrap();
 }
 
+/// A deep call uses the place of what was on the stack in an earlier state, after that was removed. When the exploration
+/// goes back to the earlier state, the stack has to be as it was.
+#[test]
+fn zeros_on_the_stack_are_restored_after_a_deep_call() {
+    const WORDS: usize = 2_000;
+    #[inline(never)]
+    fn hold_zeros() {
+        let zeros = black_box([0_u64; WORDS]);
+        sim::work(A_WHILE);
+        assert_eq!(black_box(zeros), [0; WORDS]);
+    }
+    #[inline(never)]
+    fn call_deeply() {
+        black_box([7_u64; WORDS + 500]);
+    }
+    let program = || {
+        let child = sim::go(|| sim::work(A_WHILE));
+        exhaustive::begin();
+        for _ in 0..2 {
+            hold_zeros();
+            sim::work(A_WHILE);
+            call_deeply();
+        }
+        child.join().unwrap();
+    };
+    explore(one_switch(), program).unwrap();
+}
+
 /// Without a switch away from the main G's CPU, which is not CPU 0, the program can end.
 #[test]
 fn switches_are_counted_from_the_cpu_that_begins() {

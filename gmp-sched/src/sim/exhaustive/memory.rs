@@ -31,9 +31,12 @@ const PAGE: usize = 4096;
 /// has failed.
 const ARENAS: usize = 32;
 
-/// Number of bytes below a stack pointer that are always cleared. Leftovers of earlier calls would make equal states
-/// differ.
-const CLEARED: usize = 4096;
+/// Number of bytes below a stack pointer that are looked at to find out whether the last step has used the stack.
+const LOOKED_AT: usize = 4096;
+/// Number of bytes below a stack pointer that are cleared if it has. Leftovers of earlier calls would make equal states
+/// differ. They would also be in the place of a 0 that is restored, because the image takes them for 0. So no step may
+/// use more.
+const CLEARED: usize = 64 << 10;
 
 std::thread_local! {
     /// The arena of the explored machine that runs on this thread.
@@ -250,16 +253,24 @@ impl MachineMemory {
 
     /// Brings the image of the machine's memory up to date and returns the hash of this memory. Only the part of a
     /// stack at or above its pointer in `stack_pointers` is in use. Below the pointer, the last [`CLEARED`] bytes are
-    /// cleared, and all bytes that were in use at the last call.
+    /// cleared if the stack was used, and all bytes that were in use at the last call.
+    ///
+    /// # Panics
+    /// If the last step has used more than `CLEARED` bytes of its stack.
     pub(super) fn save(&self, stack_pointers: &[usize]) -> u128 {
         let mut image = self.image.borrow_mut();
         let heap = self.arena.base()..self.arena.base() + HEAP;
         image.update(0, &heap, heap.start..self.arena.free.get().next_multiple_of(WORD));
         for (number, (stack, &pointer)) in self.stacks().zip(stack_pointers).enumerate() {
-            let below = stack.start.max(pointer - CLEARED)..pointer;
+            let below = |bytes: usize| stack.start.max(pointer - bytes);
             let copied = image.parts.get(number + 1).map_or(stack.end, |part| part.used().start);
-            if copied < pointer || !is_zero(below.clone()) {
-                clear(copied.min(below.start)..pointer);
+            if copied < pointer || !is_zero(below(LOOKED_AT)..pointer) {
+                let cleared = copied.min(below(CLEARED));
+                clear(cleared..pointer);
+                assert!(
+                    is_zero(stack.start.max(cleared - LOOKED_AT)..cleared),
+                    "a step that uses too much of its stack"
+                );
             }
             image.update(number + 1, &stack, pointer..stack.end);
         }
