@@ -1,5 +1,5 @@
-//! Checks the list of mutants without building a mutant. CI runs these checks. An ordinary `cargo test` does not, so
-//! that a change of the engine fails only the tests of the parts that it breaks.
+//! Checks the list of mutants without building a mutant. CI runs these checks. An ordinary `cargo test` leaves out this
+//! test target, so that a change of the engine fails only the tests of the parts that it breaks.
 
 use crate::catchers::Catchers;
 use crate::crate_directory;
@@ -7,7 +7,6 @@ use crate::fit::mutate;
 use crate::list::{Catcher, Mutant, mutants};
 
 #[test]
-#[ignore = "run by CI"]
 fn every_mutant_fits_the_source() {
     let misfits: Vec<_> = mutants().iter().filter_map(|mutant| mutate(mutant, crate_directory()).err()).collect();
     assert!(misfits.is_empty(), "{}", misfits.join("\n\n"));
@@ -16,7 +15,6 @@ fn every_mutant_fits_the_source() {
 /// A catcher names the tests that must detect a mutant. If these tests have been renamed, no test runs for the
 /// mutant, so the mutant would go undetected.
 #[test]
-#[ignore = "run by CI"]
 fn every_mutant_has_a_catcher() {
     let catchers = Catchers::of_the_source().expect("the source can be read");
     let has_none = |mutant: &&Mutant| !matches!(mutant.catcher, Catcher::Nobody(_)) && catchers.of(mutant).is_empty();
@@ -27,7 +25,6 @@ fn every_mutant_has_a_catcher() {
 /// For each model there must be a mutant whose catcher is that model alone. Without such a mutant, it would be unknown
 /// whether the model can fail at all.
 #[test]
-#[ignore = "run by CI"]
 fn every_model_has_a_mutant_of_its_own() {
     let catchers = Catchers::of_the_source().expect("the source can be read");
     let caught: Vec<_> = mutants().iter().map(|mutant| catchers.of(mutant)).collect();
@@ -40,7 +37,6 @@ fn every_model_has_a_mutant_of_its_own() {
 /// For each explored program in `tests/composition.rs` there must be a mutant whose catcher is that program alone. The
 /// tests in [`EXPLORATION`] check the exploration itself, so they need no mutant.
 #[test]
-#[ignore = "run by CI"]
 fn every_explored_program_has_a_mutant_of_its_own() {
     let catchers = Catchers::of_the_source().expect("the source can be read");
     let is_explored = |mutant: &Mutant| matches!(&mutant.catcher, Catcher::Tests { file, .. } if file == "composition");
@@ -60,7 +56,6 @@ const EXPLORATION: [&str; 3] =
 
 /// The table of results identifies mutants by their descriptions, so each description must be unique.
 #[test]
-#[ignore = "run by CI"]
 fn every_mutant_has_a_description_of_its_own() {
     let mut names: Vec<_> = mutants().iter().map(Mutant::to_string).collect();
     names.sort();

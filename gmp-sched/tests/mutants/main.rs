@@ -10,9 +10,9 @@
 //! `GMP_MUTANTS="idle.rs|a fence"` runs the mutants that match either of the two.
 //!
 //! The list of mutants is in `list`, as diffs. A mutant contains the code that it replaces. If that code changes in
-//! the source, the mutant no longer fits the source, and no ordinary test reports this. So CI checks in a separate
-//! step that each mutant in `list` still fits the source and that its catcher exists:
-//! `cargo test -p gmp-sched --test mutants -- --ignored checks`. This step takes a second and builds no mutant.
+//! the source, the mutant no longer fits the source, and no ordinary test reports this. So CI checks that each mutant in
+//! `list` still fits the source and that its catcher exists: `cargo test -p gmp-sched --test mutants`. This takes a
+//! second and builds no mutant.
 #![cfg(not(gmp_loom))]
 
 mod catchers;
