@@ -6,16 +6,20 @@ use core::time::Duration;
 
 use super::explore;
 use super::platform::{Model, Setting, run_as, spawn_as};
+use crate::base::atomic::{AtomicBool, Ordering};
 use crate::base::instant::Instant;
 use crate::engine::syscall::enter_syscall;
 use crate::engine::timers::arm;
-use crate::entities::goroutine::{Goroutine, WaitGeneration};
+use crate::entities::goroutine::{Goroutine, WaitGeneration, WaitReason};
+use crate::entities::loom_wait;
 use crate::entities::machine::Machine;
 use crate::entities::status::Status;
 use crate::entities::timers::Action;
-use crate::library::chan::Side;
-use crate::library::limit::{Cause, ContextError, Node};
+use crate::library::chan::{Receiver, Sender, Side, channel};
+use crate::library::device_signals::{Found, Signal};
+use crate::library::limit::{Cause, ContextError, Limit, Node, Patience};
 use crate::library::time::TimerSlot;
+use crate::library::wait_end::WaitEnd;
 use crate::platform::Pinned;
 
 /// A time that is earlier than every reading of the clock.
@@ -225,5 +229,87 @@ fn timer_that_is_armed_for_nobody_is_no_reason_to_wait() {
             assert!(slot.channel().header.lock(pinned).remove(Side::Receive, &waits.waiter));
         });
         assert!(is_dead());
+    });
+}
+
+/// A limit that is never over. It remembers whether the wait has ended.
+#[derive(Clone, Copy)]
+struct Never(&'static AtomicBool);
+
+impl WaitEnd<Model> for Never {
+    fn arm(self, _: &Pinned<Model>, _: &'static Goroutine<Model>, _: WaitGeneration) {
+        let is_over = self.0.load(Ordering::Relaxed);
+        assert!(!is_over, "the limit of a wait was armed after the wait, while the G may use its timer again");
+    }
+
+    fn disarm(self, _: &'static Goroutine<Model>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A signal is raised and taken from the raised list during the commit of a wait. The limit of the wait is armed before
+/// the G can go on, and so before the G arms its timer for the next wait, or drops the context that the limit refers to.
+#[test]
+fn limit_is_armed_before_a_raise_can_end_the_wait() {
+    explore(|| {
+        let setting = Setting::new(2);
+        let (waits, polls) = (setting.running_machine(), setting.busy_machine());
+        let (scheduler, me) = (setting.scheduler, waits.running_goroutine());
+        let signal: &'static Signal<Model> = Box::leak(Box::new(Signal::new()));
+        let limit = Never(Box::leak(Box::new(AtomicBool::new(false))));
+        let raises = spawn_as(polls, move |pinned| {
+            signal.raise();
+            scheduler.poll(pinned);
+            if pinned.processor().queue.pop(true).is_some() {
+                me.set_status(Status::Running);
+                assert_eq!(signal.end(scheduler, me, limit), Some(true));
+            }
+        });
+        run_as(waits, |pinned| {
+            if signal.check(pinned) == Found::Nothing
+                && let Some(generation) = signal.announce(scheduler, me)
+            {
+                me.set_waiting(WaitReason::IoWait, pinned.machine().unsampled(), Instant::from_nanos(0));
+                pinned.machine().set_current(None);
+                signal.commit(pinned, me, generation, limit);
+            }
+        });
+        raises.join().unwrap();
+    });
+}
+
+/// The limit of a receive is over. While its G leaves the queue, another G enters the queue, and the next value is for
+/// that one.
+#[test]
+fn waiter_whose_limit_is_over_leaves_the_queue_under_its_lock() {
+    explore(|| {
+        loom_wait::reset();
+        let setting = Setting::new(2);
+        let (leaves, enters) = (setting.running_machine(), setting.running_machine());
+        let ends: Arc<(Sender<u64, Model>, Receiver<u64, Model>)> = Arc::new(channel(0));
+        let second = setting.goroutine();
+        let value_slot: &'static _ = Box::leak(Box::new(std::sync::atomic::AtomicU64::new(0)));
+        second.waiter.prepare(second, WaitGeneration::SOLE, value_slot.as_ptr().cast());
+        let fires = {
+            let (ends, timers) = (ends.clone(), &leaves.held_processor().timers);
+            spawn_as(enters, move |pinned| {
+                let Some(action) = timers.pop_due(LATER) else {
+                    // The receive has not begun. So that it ends, it gets a value.
+                    assert!(ends.0.channel().send(1, Patience::Forever).is_ok());
+                    return;
+                };
+                assert!(action.run(pinned, LATER).is_some_and(loom_wait::ready), "the limit ends the wait");
+                assert!(ends.1.channel().recv_or_queue(&second.waiter).is_none());
+            })
+        };
+        let received = run_as(leaves, |_| ends.1.channel().receive(Patience::Until(&Limit::from(LATER)))).unwrap();
+        fires.join().unwrap();
+        if received.is_err() {
+            run_as(leaves, |_| {
+                let sent = ends.0.channel().send(7, Patience::Never);
+                assert!(sent.is_ok(), "a receiver that waits is no longer in the queue");
+            });
+            assert_eq!(value_slot.load(Ordering::Relaxed), 7);
+        }
     });
 }

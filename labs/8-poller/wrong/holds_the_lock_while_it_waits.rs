@@ -1,5 +1,5 @@
 //! The G that serves the link waits for it under the lock of the state.
-//! fails: connections, limits, timers, sleeps
+//! fails: connections, limits, link, timers, sleeps
 
 // ANCHOR: serve
             let mut state = self.state.lock();

@@ -1,5 +1,5 @@
 //! The G that serves the link sleeps on, although something is due earlier than it knows.
-//! fails: timers
+//! fails: link, timers
 
 // ANCHOR: finish
         self.wire.link.flush();

@@ -1,5 +1,5 @@
 //! The G that serves the link looks every 10 ms, as if there were no interrupts.
-//! fails: sleeps
+//! fails: frames, link, sleeps
 
 // ANCHOR: serve
             let mut state = self.state.lock();

@@ -8,6 +8,7 @@ mod context;
 mod exam;
 #[path = "../../../../kernel/net/tests/shared/guarded.rs"]
 mod guarded;
+mod links;
 mod machine;
 mod models;
 mod policy;

@@ -1,0 +1,15 @@
+//! When its limit is over, the G takes its waiter out of the queue, while another G may be changing the queue.
+//! fails: races
+
+// ANCHOR: wait
+        me.waiter.prepare(me, generation, slot.cast());
+        self.header.queue(side).push_back(&me.waiter);
+        let wait_for = WaitFor::new(self.header.wait_reason(side), &self.header);
+        let ended_by = wait(caller, wait_for, generation, limit.copied(), || drop(held));
+        window.close();
+        if let Some(limit) = ended_by {
+            self.header.queue(side).remove(&me.waiter);
+            return Err(Unmoved::Ended(limit.ended()));
+        }
+        if me.waiter.outcome.load(Ordering::Relaxed) == MOVED { Ok(()) } else { Err(Unmoved::Closed) }
+// ANCHOR_END: wait
