@@ -11,6 +11,7 @@ mod guarded;
 mod links;
 mod machine;
 mod models;
+mod picks;
 mod policy;
 mod poller;
 mod predictions;
