@@ -85,8 +85,8 @@ const RETURN_ADDRESS: usize = 1001;
 const LABEL: usize = 1002;
 const SCRATCH: usize = 1003;
 
-/// The addresses of the contexts.
-const ADDRESSES: [usize; 2] = [2001, 2002];
+/// The addresses of the contexts in this model.
+pub const ADDRESSES: [usize; 2] = [2001, 2002];
 
 #[derive(Debug, Default)]
 struct Model {

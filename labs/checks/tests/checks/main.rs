@@ -20,6 +20,7 @@ mod promises;
 mod puzzles;
 mod run_queue;
 mod stealing;
+mod switches;
 mod system_calls;
 mod trials;
 mod waking;

@@ -1,5 +1,6 @@
-//! The models for those who test tests, beside the scheduler, so that they say nothing else than it does. (That of lab 2 is compared
-//! in `run_queue.rs`, that of lab 7 in `channels.rs`.)
+//! The models for those who test tests, beside the scheduler, so that they say nothing else than it does. (That of lab 1
+//! is compared in `switches.rs`, that of lab 2 in `run_queue.rs`, that of lab 3 in `picks.rs`, that of lab 7 in
+//! `channels.rs`.)
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
