@@ -337,8 +337,7 @@ fn wait_reason(detail: u64) -> WaitReason {
 fn preemption(detail: u64) -> &'static str {
     match detail {
         detail if detail == PreemptReason::WorldStop as u64 => "is preempted: the world stops",
-        detail if detail == PreemptReason::Timer as u64 => "is preempted: a timer is due",
-        detail if detail == PreemptReason::Device as u64 => "is preempted: a device is ready",
+        detail if detail == PreemptReason::Urgent as u64 => "is preempted: an urgent G runs first",
         _ => "is preempted: its slice is over",
     }
 }

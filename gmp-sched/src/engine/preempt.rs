@@ -201,12 +201,8 @@ fn displace_for_urgent<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned
     }
     // ANCHOR_END: undisturbed
     if me.is_locked() {
-        return hooks::displace_locked(
-            CurrentGoroutine { pinned, machine, processor, me },
-            reason_to_displace(scheduler),
-        );
+        return hooks::displace_locked(CurrentGoroutine { pinned, machine, processor, me });
     }
-    let reason = reason_to_displace(scheduler);
     let next = take_first(&pinned, scheduler, processor, now);
     await_next(&pinned, processor, now);
     let Some(next) = next else { return pinned };
@@ -216,16 +212,12 @@ fn displace_for_urgent<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned
         processor.begin_urgent_time(now);
     }
     processor.counters.displacements.add(1);
-    leave(pinned, machine, me, Some(next), Leave::GiveWay(reason), requeue_next)
+    leave(pinned, machine, me, Some(next), Leave::GiveWay(PreemptReason::Urgent), requeue_next)
 }
 
-/// Returns the reason that the trace records for a displacement.
-pub(crate) fn reason_to_displace<Plat: Platform>(scheduler: &Scheduler<Plat>) -> PreemptReason {
-    if scheduler.signals.is_ready() { PreemptReason::Device } else { PreemptReason::Timer }
-}
-
-/// Whether an urgent G waits for `processor`, a timer of `processor` is due, or a device is ready.
+/// Whether there is a reason to displace the G on `processor`: a device is ready, an urgent G waits for `processor`, or
+/// a timer of `processor` is due. This alone decides what displaces a G: the timer's interrupt and sysmon only ask.
 #[inline(always)]
 fn has_urgent_work<Plat: Platform>(scheduler: &Scheduler<Plat>, processor: &Processor<Plat>) -> bool {
-    scheduler.signals.is_ready() || processor.has_urgent_work()
+    scheduler.signals.is_ready() || !processor.urgent.is_empty() || processor.has_due_timer()
 }

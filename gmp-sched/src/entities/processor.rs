@@ -343,12 +343,6 @@ impl<Plat: Platform> Processor<Plat> {
         self.has_queued() || self.has_due_timer()
     }
 
-    /// Whether the P has a G in its urgent queue or a due timer. A caller on another M may get an outdated answer.
-    #[inline(always)]
-    pub(crate) fn has_urgent_work(&self) -> bool {
-        !self.urgent.is_empty() || self.has_due_timer()
-    }
-
     /// Whether a timer of the P is due. Reads the clock only if a timer is armed.
     #[inline(always)]
     pub(crate) fn has_due_timer(&self) -> bool {

@@ -204,10 +204,8 @@ pub enum PreemptReason {
     Slice,
     /// The world is to stop.
     WorldStop,
-    /// A G whose timer is due, or that returns from a blocking call, displaces the preempted G.
-    Timer,
-    /// A G whose device is ready displaces the preempted G.
-    Device,
+    /// An urgent G displaces the preempted G: its timer is due, its device is ready, or its blocking call has ended.
+    Urgent,
 }
 
 /// One event.

@@ -242,9 +242,9 @@ pub(crate) fn unlock_after_unwinding<Plat: Platform>(machine: &'static Machine<P
 /// the P to another M, which picks the urgent G.
 #[cold]
 #[inline(never)]
-pub(crate) fn displace_locked<Plat: Platform>(caller: CurrentGoroutine<Plat>, reason: PreemptReason) -> Pinned<Plat> {
+pub(crate) fn displace_locked<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
     let CurrentGoroutine { pinned, machine, me, .. } = caller;
-    leave(pinned, machine, me, None, Leave::GiveWay(reason), requeue_global)
+    leave(pinned, machine, me, None, Leave::GiveWay(PreemptReason::Urgent), requeue_global)
 }
 
 /// Called when the calling G ends: unlocks it from its M, if it is locked.

@@ -14,7 +14,6 @@ use crate::entities::shared::Shared;
 use crate::entities::window::At;
 use crate::platform::{Pinned, Platform};
 use crate::policy::{Cause, Policy};
-use crate::record::trace::PreemptReason;
 
 pub(crate) fn next_by_policy<Plat: Platform>(
     _: &Pinned<Plat>,
@@ -126,7 +125,7 @@ pub(crate) fn give_way_to_stop<Plat: Platform>(caller: CurrentGoroutine<Plat>) -
 }
 
 #[inline(always)]
-pub(crate) fn displace_locked<Plat: Platform>(caller: CurrentGoroutine<Plat>, _: PreemptReason) -> Pinned<Plat> {
+pub(crate) fn displace_locked<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
     caller.pinned
 }
 

@@ -25,7 +25,7 @@ use core::time::Duration;
 use crate::base::atomic::Ordering;
 use crate::base::instant::Instant;
 use crate::engine::enqueue::put_next_last;
-use crate::engine::preempt::{must_give_way, reason_to_displace};
+use crate::engine::preempt::must_give_way;
 use crate::engine::urgent::await_next;
 use crate::engine::yield_now::has_nothing_else;
 use crate::entities::events::Leave;
@@ -114,7 +114,7 @@ fn reason_to_give_way<Plat: Platform>(
         return None;
     }
     processor.slice.undisturbed_since.store(now.as_nanos(), Ordering::Relaxed);
-    Some(reason_to_displace(scheduler))
+    Some(PreemptReason::Urgent)
 }
 
 impl<Plat: Platform> Processor<Plat> {

@@ -52,8 +52,8 @@ fn described(traces: &[TrackTrace]) -> Vec<String> {
             EventKind::Ready | EventKind::Spawn => format!(" by {}", name(event.detail)),
             EventKind::Park => format!(" {}", reason(event.detail)),
             EventKind::Preempt => {
-                use PreemptReason::{Device, Slice, Timer, WorldStop};
-                let mut reasons = [Slice, WorldStop, Timer, Device].into_iter();
+                use PreemptReason::{Slice, Urgent, WorldStop};
+                let mut reasons = [Slice, WorldStop, Urgent].into_iter();
                 let reason = reasons.find(|&reason| reason as u64 == event.detail).expect("a reason");
                 format!(" {reason:?}")
             }
@@ -152,7 +152,7 @@ fn scripted_program_has_exactly_the_expected_events() {
         "first Device c",
         "first Ready c by main",
         // The interrupt finds main computing, and main gives way to the G whose device is ready.
-        "first Preempt main Device",
+        "first Preempt main Urgent",
         "first Start c",
         "first End c",
         "first Start main",

@@ -32,7 +32,7 @@ function describe(i) {
     Ready: () => `${g} is readied by ${causeOf(detail, EVENTS.track[i])}`,
     Start: () => `${g} runs, ${duration(detail)} after it became runnable`,
     Yield: () => `${g} yields`,
-    Preempt: () => `${g} is preempted: ${['its slice is over', 'the world stops', 'a timer is due', 'a device is ready'][detail] ?? ''}`,
+    Preempt: () => `${g} is preempted: ${['its slice is over', 'the world stops', 'an urgent G runs first'][detail] ?? ''}`,
     Park: () => `${g} parks: ${DATA.reasons[detail] ?? ''}`,
     End: () => `${g} ends`,
     SyscallEnter: () => `${g} enters a system call`,
