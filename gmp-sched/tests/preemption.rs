@@ -350,6 +350,23 @@ fn thread_that_masks_the_signal_is_not_preempted() {
 }
 
 #[test]
+fn g_in_a_section_that_forbids_waits_is_not_preempted() {
+    threads().run(1, || {
+        static HAS_RUN: AtomicBool = AtomicBool::new(false);
+        go(|| HAS_RUN.store(true, Ordering::Relaxed)).detach();
+        let section = native::forbid_waits("while others spin for a lock");
+        let end = Instant::now() + Duration::from_millis(30);
+        while Instant::now() < end {}
+        let has_run = HAS_RUN.load(Ordering::Relaxed);
+        drop(section);
+        while !HAS_RUN.load(Ordering::Relaxed) {
+            core::hint::spin_loop();
+        }
+        assert!(!has_run, "the only P was taken from a G that must not wait");
+    });
+}
+
+#[test]
 fn poll_may_be_interrupted_and_sleeps_of_std_last_as_long_as_they_should() {
     threads().run(1, || {
         static RUNS: AtomicU64 = AtomicU64::new(0);

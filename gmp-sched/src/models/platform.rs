@@ -75,7 +75,7 @@ loom::thread_local! {
 std::thread_local! {
     /// The time in nanoseconds. All loom threads of a run are on one thread of the host, so they share this variable.
     static CLOCK: Cell<u64> = const { Cell::new(0) };
-    static ENDS_IDLE_MACHINES: Cell<bool> = const { Cell::new(false) };
+    static IDLE_LIMIT: Cell<Option<Duration>> = const { Cell::new(None) };
     /// Whether there is a background G.
     static SCAVENGES: Cell<bool> = const { Cell::new(false) };
     /// Whether sysmon has been asked to check. It is read only after all loom threads have ended.
@@ -150,7 +150,7 @@ unsafe impl Platform for Model {
     }
 
     fn idle_limit() -> Option<Duration> {
-        ENDS_IDLE_MACHINES.get().then_some(Duration::ZERO)
+        IDLE_LIMIT.get()
     }
 
     fn exit_thread(_: EndedMachine<Self>) -> ! {
@@ -266,7 +266,7 @@ pub(super) struct Setting {
 impl Setting {
     pub(super) fn new(processors: usize) -> Self {
         CLOCK.set(0);
-        ENDS_IDLE_MACHINES.set(false);
+        IDLE_LIMIT.set(None);
         SCAVENGES.set(false);
         SYSMON_IS_WOKEN.set(false);
         let scheduler = Scheduler::new(processors);
@@ -279,12 +279,17 @@ impl Setting {
 
     /// Makes each M that becomes idle from now on end at once, unless a P needs it.
     pub(super) fn end_idle_machines(&self) {
-        ENDS_IDLE_MACHINES.set(true);
+        self.end_idle_machines_after(Duration::ZERO);
+    }
+
+    /// From now on, an M ends if there have been more Ms than needed for `limit`.
+    pub(super) fn end_idle_machines_after(&self, limit: Duration) {
+        IDLE_LIMIT.set(Some(limit));
     }
 
     /// From now on, Ms that become idle do not end. This is also the setting at the beginning.
     pub(super) fn keep_idle_machines(&self) {
-        ENDS_IDLE_MACHINES.set(false);
+        IDLE_LIMIT.set(None);
     }
 
     /// Returns the idle M that will be woken next.

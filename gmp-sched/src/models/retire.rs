@@ -1,10 +1,14 @@
 //! Models of an M that ends after it has been idle for long, while other code relies on it.
 
-use super::platform::{Model, Setting, run_as, run_next, spawn_as};
+use core::time::Duration;
+
+use super::platform::{Model, Setting, let_time_pass, run_as, run_next, spawn_as};
 use super::{explore, explore_every_point};
 use crate::base::atomic::Ordering;
+use crate::engine::hooks::{end_of_idleness, retire_if_unneeded};
 use crate::engine::ready::ready_pinned;
 use crate::engine::syscall::enter_blocking;
+use crate::engine::syscall_return::take_processor_back;
 use crate::entities::machine::Machine;
 use crate::platform::Pinned;
 
@@ -63,6 +67,31 @@ fn one_of_two_ms_ends() {
         idles.join().unwrap();
         setting.check();
         assert!(first.is_retired() != second.is_retired(), "{} Ms are left", setting.scheduler.machines().count());
+    });
+}
+
+/// An M that parks for as long as a surplus of Ms may last is needed in the meantime, because another M blocks. When it
+/// wakes, the surplus has only just begun anew, so it parks for as long again. Then it ends.
+#[test]
+fn m_that_was_needed_in_the_meantime_stays_for_as_long_again() {
+    const LIMIT: Duration = Duration::from_secs(1);
+    explore(|| {
+        let setting = Setting::new(1);
+        setting.add_machine();
+        setting.end_idle_machines_after(LIMIT);
+        let (caller, idler) = (setting.running_machine(), setting.idle_machine());
+        let ends_at = end_of_idleness(idler);
+        run_as(caller, |pinned| {
+            core::mem::forget(enter_blocking::<Model>().unwrap());
+            let_time_pass(LIMIT);
+            assert!(take_processor_back(pinned, caller, pinned.goroutine()).is_some(), "the P is idle");
+        });
+        let later = run_as(idler, |_| retire_if_unneeded(idler, ends_at)).expect("the M has not ended");
+        assert!(later > ends_at.map(|ends_at| ends_at + LIMIT / 2));
+        let_time_pass(LIMIT);
+        assert_eq!(run_as(idler, |_| retire_if_unneeded(idler, later)), None, "the M ends");
+        assert!(idler.is_retired());
+        setting.check();
     });
 }
 

@@ -231,6 +231,25 @@ fn surplus_ms_end_and_are_used_again() {
     });
 }
 
+/// Calls block for longer than the memory of their Ms keeps the background G waiting, and then their Gs wait, so that none
+/// of them ends. The Ms end that no P needs any more.
+#[test]
+fn surplus_ms_end_after_calls_that_outlast_the_background_g() {
+    explore_on(MACHINE(), |_| {
+        begin();
+        let (sender, receiver) = sim::channel::<()>(0);
+        let callers = go_each(0..12, move |_| {
+            sim::block(Duration::from_secs(3));
+            receiver.recv().unwrap_err();
+        });
+        sim::sleep(Duration::from_secs(6));
+        let kept = scheduler().machines().count();
+        assert!(kept <= scheduler().procs() + 1, "{kept} Ms are left for {} Ps", scheduler().procs());
+        drop(sender);
+        join_all(callers);
+    });
+}
+
 /// The background G does not count as a G of the program, and its wait does not hide a deadlock.
 #[test]
 fn deadlock_is_reported_beside_the_background_g() {

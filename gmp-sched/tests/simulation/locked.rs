@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use gmp_sched::goroutine::WaitReason;
 use gmp_sched::park::{park, ready};
+use gmp_sched::platform::SLICE;
 use gmp_sched::sim::{self, Config, Sim};
 
 use crate::explore::{Random, explore, explore_with};
@@ -104,6 +105,47 @@ fn computing_locked_g_does_not_delay_timers() {
                 sim::go(|| ()).detach();
             }
             hog.join().unwrap();
+        });
+        run.unwrap();
+    }
+}
+
+/// A locked G computes on its P, which has no other Gs. It gives the P up when the world is to stop, although it is the
+/// first of the list of locked Gs and nothing else could run there.
+#[test]
+fn locked_g_that_is_alone_on_its_p_lets_the_world_stop() {
+    for seed in 0..50 {
+        let config = Config { cpus: 2, processors: 2, seed, ..Config::default() };
+        let run = sim::run(config, || {
+            let hog = sim::go(|| {
+                let _locked = sim::lock_thread();
+                sim::work(4 * SLICE);
+            });
+            sim::sleep(SLICE / 2);
+            let before = sim::elapsed();
+            drop(sim::stop_the_world());
+            let took = sim::elapsed() - before;
+            assert!(took < SLICE / 2, "the world stops after {took:?}");
+            hog.join().unwrap();
+        });
+        run.unwrap();
+    }
+}
+
+/// On the only P, a locked G yields while a G waits in the global queue, because its slice is over. That G runs next.
+#[test]
+fn locked_g_that_yields_lets_the_gs_of_the_global_queue_run() {
+    for seed in 0..50 {
+        let config = Config { cpus: 1, processors: 1, seed, ..Config::default() };
+        let run = sim::run(config, || {
+            let hog = sim::go(|| sim::work(6 * SLICE));
+            let _locked = sim::lock_thread();
+            let yields = (0..100).take_while(|_| {
+                sim::yield_now();
+                !hog.is_finished()
+            });
+            let yields = yields.count();
+            assert!(yields < 10, "the locked G yields {yields} times, and the other G has not used six slices");
         });
         run.unwrap();
     }

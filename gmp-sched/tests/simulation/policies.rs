@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use gmp_sched::platform::Pinned;
 use gmp_sched::policy::{
     Begun, Cause, EarliestDeadline, GoroutineId, Place, Policy, PriorityAging, ProcessorId, ProcessorState, Ready,
     Theft,
 };
-use gmp_sched::sim::{self, Config, PolicyModel};
+use gmp_sched::sim::{self, Config, PolicyModel, Sim};
 
 use crate::anything::anything;
 use crate::explore::{Random, explore_on};
@@ -171,6 +172,49 @@ fn no_g_is_lost_whatever_the_policy_decides() {
         CHAOS.begin(seed);
         act(seed + 1, 2, |random| random.below(3));
     });
+}
+
+/// Places each G on the P whose number is its parameter.
+#[derive(Debug)]
+struct Partition;
+
+impl Policy for Partition {
+    fn place(&self, ready: &Ready, processors: &mut dyn Iterator<Item = ProcessorState>) -> Place {
+        let ids: Vec<ProcessorId> = processors.map(|state| state.id).collect();
+        Place { rank: 0, processor: ids[ready.parameter as usize % ids.len()] }
+    }
+
+    fn preempts(&self, _: u64, _: u64) -> bool {
+        false
+    }
+
+    fn steal(&self, _: &mut dyn Iterator<Item = ProcessorState>) -> Option<Theft> {
+        None
+    }
+}
+
+/// A G that the policy places on an idle P runs there: an M is woken for this P, and not for any other one. (Sometimes an M
+/// that has not gone idle yet after the last round takes the G, because no G waits while a P is idle.)
+#[test]
+fn g_that_is_placed_on_an_idle_p_runs_there() {
+    let elsewhere = Arc::new(AtomicU64::new(0));
+    for seed in 0..20 {
+        let elsewhere = elsewhere.clone();
+        let config = Config { cpus: 4, processors: 4, seed, policy: Some(&Partition), ..Config::default() };
+        let report = sim::run(config, move || {
+            // In short steps, so that the other CPUs become idle or run the G meanwhile.
+            let pass_time = || (0..50).for_each(|_| sim::work(Duration::from_micros(2)));
+            for chosen in [1, 2, 3, 2, 1] {
+                pass_time();
+                let runs = sim::Builder::new().parameter(chosen).go(|| Pinned::<Sim>::new().processor().id().get());
+                pass_time();
+                elsewhere.fetch_add(u64::from(u64::from(runs.join().unwrap()) != chosen), Ordering::Relaxed);
+            }
+        });
+        report.unwrap();
+    }
+    let elsewhere = elsewhere.load(Ordering::Relaxed);
+    assert!(elsewhere <= 40, "{elsewhere} of 100 Gs run on another P than the one on which they were placed");
 }
 
 /// A hog of the lowest priority runs in time, although Gs of the highest priority always wait.

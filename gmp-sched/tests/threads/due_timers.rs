@@ -1,8 +1,8 @@
-//! Gs whose timers are due again and again. On threads, no timer interrupt displaces a running G.
+//! Due timers on threads, where no timer interrupt displaces a running G.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::entered::THREADS;
 use crate::several::spawn_each;
@@ -11,6 +11,22 @@ use gmp_sched::native;
 /// The maximum number of sleeps of a G. The test should tell the G to end after about a thousand sleeps. At the limit
 /// the G ends by itself, so that a failing test does not hang.
 const MOST: usize = 50_000;
+
+/// A G sets a timer and then computes without a call of the scheduler, so its P does not come to the timer. sysmon cannot
+/// help, because no signal preempts the G. The timekeeper wakes for the timer, because another P is idle.
+#[test]
+fn timer_of_a_busy_p_fires_on_an_idle_one() {
+    THREADS.run(2, || {
+        let has_fired = Arc::new(AtomicBool::new(false));
+        let fires = has_fired.clone();
+        let _timer = native::after_func(Duration::from_millis(1), move || fires.store(true, Ordering::Relaxed));
+        let end = Instant::now() + Duration::from_secs(60);
+        while !has_fired.load(Ordering::Relaxed) {
+            assert!(Instant::now() < end, "the timer does not fire");
+            core::hint::spin_loop();
+        }
+    });
+}
 
 /// A P always has a G whose timer is due. Such a G comes from the timing wheel, so the P's ring stays empty.
 /// Nevertheless, the P takes Gs from the global queue. The simulator cannot test this, because in the simulator a
