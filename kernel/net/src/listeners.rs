@@ -250,6 +250,22 @@ impl<Plat: Platform> Listeners<Plat> {
         (table.listeners().count(), table.listeners().map(|listener| listener.half_open.len()).sum())
     }
 
+    /// Fills the backlog of a listener with connections that are never confirmed, except for `free` places.
+    #[cfg(test)]
+    pub(crate) fn fill(&self, index: usize, free: usize) {
+        let mut table = self.0.lock();
+        let half_open = &mut table.listener(index).unwrap().half_open;
+        half_open.resize(BACKLOG - free, ConnectionId { shard: 0, index: usize::MAX });
+    }
+
+    /// Returns how many connections of a listener no program has accepted.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self, index: usize) -> usize {
+        let mut table = self.0.lock();
+        let listener = table.listener(index).unwrap();
+        listener.half_open.len() + listener.ready.len()
+    }
+
     #[cfg(test)]
     pub(crate) fn take(&self, index: usize) -> Option<ConnectionId> {
         self.0.lock().take(index)

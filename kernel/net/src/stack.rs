@@ -1,5 +1,7 @@
 //! A stack: its shards, and what they have in common.
 
+#[cfg(test)]
+mod exploration;
 mod listener;
 mod make;
 mod stream;
@@ -178,6 +180,8 @@ impl<Plat: Platform> Stack<Plat> {
 
     /// Ends all connections, listeners and UDP sockets of a link that is broken, and then the Gs that serve it.
     pub(crate) fn close(&'static self) {
+        // First, so that no call finds the end of its listener before that of the link.
+        self.listeners.note_broken();
         while let Some(listener) = self.listeners.first() {
             self.end_listener(listener);
         }

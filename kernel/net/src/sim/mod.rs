@@ -19,6 +19,7 @@ use gmp_sched::sync::Mutex;
 
 pub use self::conditions::Conditions;
 use self::device::{Device, Shared};
+pub(crate) use self::room::make_room;
 use self::wires::Wires;
 use crate::buffers::MakeRoom;
 use crate::error::NetError;
@@ -80,7 +81,7 @@ impl<Plat: Platform> Network<Plat> {
     pub fn new(seed: u64) -> Self {
         let shared = Shared { wires: Mutex::new(Wires::new(seed)), is_closed: AtomicBool::new(false) };
         let served = Mutex::new(Vec::new());
-        Self { shared: Arc::new(shared), seed, make_room: room::make_room, make_wake: Wake::by_gs, shards: 1, served }
+        Self { shared: Arc::new(shared), seed, make_room, make_wake: Wake::by_gs, shards: 1, served }
     }
 
     /// Lets the hosts that are made from now on have as many [shards](Configuration::shards).

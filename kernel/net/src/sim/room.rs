@@ -40,7 +40,7 @@ unsafe impl Room for HeapRoom {
 ///
 /// # Errors
 /// There is no memory.
-pub(super) fn make_room() -> Result<&'static mut dyn Room, OutOfResources> {
+pub(crate) fn make_room() -> Result<&'static mut dyn Room, OutOfResources> {
     let place = Reserved::new()?;
     let mut pages = ManuallyDrop::new(room::<Page>(ROOM_PAGES as usize)?);
     let start = NonNull::new(pages.as_mut_ptr()).ok_or(OutOfResources)?;

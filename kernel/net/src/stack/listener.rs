@@ -18,7 +18,7 @@ use crate::socket::{ListenerSocket, Open, Socket, Way};
 #[expect(missing_debug_implementations, reason = "the type that programs use implements it")]
 pub struct StackListener<Plat: Platform> {
     stack: &'static Stack<Plat>,
-    index: usize,
+    pub(super) index: usize,
     address: SocketAddr,
 }
 

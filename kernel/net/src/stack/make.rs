@@ -53,11 +53,20 @@ impl<Plat: Platform> Stack<Plat> {
     ///
     /// If the number of shards is not a power of two.
     pub fn on_loopback(make_room: MakeRoom, configuration: &Configuration) -> Result<Self, OutOfResources> {
+        Self::on_links(Loopback::new, make_room, configuration)
+    }
+
+    /// Like [`on_loopback`](Self::on_loopback), with the links that `make_link` makes.
+    pub(super) fn on_links<L: Link + 'static>(
+        make_link: impl Fn() -> L,
+        make_room: MakeRoom,
+        configuration: &Configuration,
+    ) -> Result<Self, OutOfResources> {
         let flows = flows(configuration);
-        let shards = Shards::new(&flows, &Loopback::new())?;
-        let mut loopbacks = room(flows.shards())?;
-        loopbacks.resize_with(flows.shards(), Loopback::new);
-        let links = loopbacks.leak().iter_mut().map(|loopback| loopback as _);
+        let shards = Shards::new(&flows, &make_link())?;
+        let mut links = room(flows.shards())?;
+        links.resize_with(flows.shards(), make_link);
+        let links = links.leak().iter_mut().map(|link| link as _);
         Ok(shards.make(links, None, flows, make_room, configuration, Wake::by_device))
     }
 }
