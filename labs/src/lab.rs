@@ -220,9 +220,20 @@ impl Lab {
 #[derive(Debug)]
 pub(crate) struct Wrong {
     pub(crate) name: String,
-    /// The names of the checks that must fail. `None` if the grader must refuse the solution.
-    pub(crate) fails: Option<Vec<String>>,
+    pub(crate) fate: Fate,
     pub(crate) filling: Filling,
+}
+
+/// What must become of a wrong solution.
+#[derive(Debug)]
+pub(crate) enum Fate {
+    /// These checks must fail.
+    Fails(Vec<String>),
+    /// The grader must refuse it. Only for hostile ones.
+    Refused,
+    /// Together with the grader's files, it must not compile. Only for hostile ones, because a mistake of this kind
+    /// teaches nothing.
+    DoesNotCompile,
 }
 
 impl Wrong {
@@ -231,17 +242,24 @@ impl Wrong {
         self.name.starts_with("hostile_")
     }
 
-    /// Reads a wrong solution. A line of its header names the checks that fail, `//! fails: one, another`, or is
-    /// `//! refused`.
+    /// Reads a wrong solution. A line of its header says what must become of it: `//! fails: one, another`, with the
+    /// names of the checks, `//! refused` or `//! does not compile`.
     fn read(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).map_err(|error| Error::file("read", path, &error))?;
-        let is_refused = text.lines().any(|line| line == "//! refused");
-        let fails = text.lines().find_map(|line| line.strip_prefix("//! fails: "));
-        if fails.is_some() == is_refused {
-            return Err(Error::new(format!("{} needs a line `//! fails: ` or `//! refused`", path.display())));
-        }
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let fate = text.lines().find_map(|line| match line {
+            "//! refused" => Some(Fate::Refused),
+            "//! does not compile" => Some(Fate::DoesNotCompile),
+            _ => Some(Fate::Fails(line.strip_prefix("//! fails: ")?.split(", ").map(str::to_string).collect())),
+        });
         let filling = Filling::parse(&text).map_err(|reason| Error::new(format!("{}: {reason}", path.display())))?;
-        Ok(Self { name, fails: fails.map(|fails| fails.split(", ").map(str::to_string).collect()), filling })
+        let Some(fate) = fate else {
+            return Err(Error::new(format!("{} has no line that says what it fails", path.display())));
+        };
+        let wrong = Self { name, fate, filling };
+        if !wrong.is_hostile() && !matches!(wrong.fate, Fate::Fails(_)) {
+            return Err(Error::new(format!("{} must compile, and fail checks", path.display())));
+        }
+        Ok(wrong)
     }
 }

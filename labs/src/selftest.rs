@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::export;
 use crate::filling::Filling;
-use crate::lab::{Lab, Wrong};
+use crate::lab::{Fate, Lab, Wrong};
 use crate::report::Grade;
 use crate::run::{Outcome, answer, check};
 use crate::tree::Tree;
@@ -21,16 +21,16 @@ pub(crate) fn run(labs: &[Lab], only: Option<&Lab>, root: &Path, quick: bool) ->
     for lab in labs.iter().filter(|lab| only.is_none_or(|only| only.number == lab.number)) {
         let tree = Tree::copy_of(root)?;
         let (starter, solution) = (lab.starter()?, lab.solution(root)?);
-        let judge = |name: &str, filling: &Filling, is_expected: &dyn Fn(&Grade<'_>, &str) -> bool| -> Result<bool> {
+        // `is_expected` gets the warnings of the compiler, or `None` if the code does not compile.
+        let judge = |name: &str, filling: &Filling, is_expected: &dyn Fn(&Grade<'_>, Option<&str>) -> bool| {
             let filled = solution.with(filling).check(&lab.holes, &lab.allows);
             filled.map_err(|reason| Error::new(format!("{name}: {reason}")))?;
             solution.with(filling).fill(tree.root(), &lab.holes)?;
             let outcome = check(lab, &tree)?;
             let grade = Grade::new(lab, &outcome);
             let (is_as_expected, said) = match &outcome {
-                Outcome::Checked(_, warnings) => (is_expected(&grade, warnings), warnings),
-                // What does not compile fails all checks, but teaches nothing.
-                Outcome::DoesNotCompile(errors) => (false, errors),
+                Outcome::Checked(_, warnings) => (is_expected(&grade, Some(warnings)), warnings),
+                Outcome::DoesNotCompile(errors) => (is_expected(&grade, None), errors),
             };
             let word = word(is_as_expected);
             let (points, failed) = (grade.points(), grade.failed().join(", "));
@@ -40,8 +40,9 @@ pub(crate) fn run(labs: &[Lab], only: Option<&Lab>, root: &Path, quick: bool) ->
             }
             Ok(is_as_expected)
         };
-        let judge_starter =
-            |name| judge(name, &starter, &|grade, warnings| 10 * grade.points() <= lab.points() && warnings.is_empty());
+        let judge_starter = |name| {
+            judge(name, &starter, &|grade, warnings| 10 * grade.points() <= lab.points() && warnings == Some(""))
+        };
         let (hostile, mistaken): (Vec<_>, Vec<_>) = lab.wrong()?.into_iter().partition(Wrong::is_hostile);
         let mut exported = vec![None; lab.questions.len()];
         if lab.is_exported {
@@ -50,9 +51,10 @@ pub(crate) fn run(labs: &[Lab], only: Option<&Lab>, root: &Path, quick: bool) ->
             is_right &= judge("solution, exported", &solution, &|grade, _| grade.failed().is_empty())?;
             // A check that uses a later lab's hole, where a stand-in is now, might find less.
             for wrong in mistaken.iter().take(if quick { QUICK } else { mistaken.len() }) {
-                let Some(fails) = &wrong.fails else { continue };
-                is_right &=
-                    judge(&format!("{}, exported", wrong.name), &wrong.filling, &|grade, _| grade.fails(fails))?;
+                let Fate::Fails(fails) = &wrong.fate else { continue };
+                is_right &= judge(&format!("{}, exported", wrong.name), &wrong.filling, &|grade, warnings| {
+                    warnings.is_some() && grade.fails(fails)
+                })?;
             }
             solution.fill(tree.root(), &lab.holes)?;
             exported = answers(lab, &tree)?;
@@ -68,9 +70,13 @@ pub(crate) fn run(labs: &[Lab], only: Option<&Lab>, root: &Path, quick: bool) ->
             (false, _) => mistaken.len(),
         };
         for wrong in mistaken.iter().take(count).chain(&hostile) {
-            is_right &= match &wrong.fails {
-                Some(fails) => judge(&wrong.name, &wrong.filling, &|grade, _| grade.fails(fails))?,
-                None => {
+            is_right &= match &wrong.fate {
+                Fate::Fails(fails) => judge(&wrong.name, &wrong.filling, &|grade, warnings| {
+                    // What does not compile fails all checks, but teaches nothing.
+                    warnings.is_some() && grade.fails(fails)
+                })?,
+                Fate::DoesNotCompile => judge(&wrong.name, &wrong.filling, &|_, warnings| warnings.is_none())?,
+                Fate::Refused => {
                     let refusal = solution.with(&wrong.filling).check(&lab.holes, &lab.allows);
                     let is_refused = refusal.is_err();
                     let reason = refusal.err().unwrap_or_default();

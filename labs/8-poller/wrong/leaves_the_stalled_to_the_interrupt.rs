@@ -1,5 +1,5 @@
-//! A call that finds that the link can send again leaves it to the interrupt to wake the G that waits for that. But there is
-//! none for room that somebody has seen.
+//! A call that finds that the link can send again leaves it to the interrupt to wake the G that waits for that. But
+//! there is none for room that somebody has seen.
 //! fails: link
 
 // ANCHOR: finish
