@@ -159,11 +159,16 @@ pub(crate) fn without(text: &str, name: &str) -> String {
 }
 
 /// Words with which code could leave the library that it is a part of: it could read the files of the grader, end the
-/// test's process, or write to the test's memory. The mechanisms of these labs need none of them.
-const FORBIDDEN: [&str; 15] = [
+/// test's process, or write to the test's memory; or it could be other code where it is judged. The mechanisms of these
+/// labs need none of them. `nix` is a crate on which the scheduler depends, and by which safe code could delete files.
+const FORBIDDEN: [&str; 22] = [
     "asm",
+    "cfg",
+    "cfg_attr",
     "env",
+    "export_name",
     "extern",
+    "global_allocator",
     "global_asm",
     "include",
     "include_bytes",
@@ -172,9 +177,12 @@ const FORBIDDEN: [&str; 15] = [
     "link_section",
     "macro_rules",
     "mod",
+    "naked_asm",
+    "nix",
     "no_mangle",
     "option_env",
     "std",
+    "transmute",
     "unsafe",
 ];
 
@@ -188,8 +196,11 @@ fn forbidden<'a>(code: &'a str, allowed: &[String]) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Filling, forbidden, replace};
-    use crate::lab::Hole;
+    use std::fs;
+    use std::path::Path;
+
+    use super::{FORBIDDEN, Filling, forbidden, replace};
+    use crate::lab::{Hole, Lab};
 
     const TEXT: &str = "fn a() {\n    // ANCHOR: one\n    1\n    // ANCHOR_END: one\n}\n";
 
@@ -225,7 +236,13 @@ mod tests {
 
     #[test]
     fn what_a_grader_cannot_allow_is_refused() {
-        for code in ["unsafe { *pointer }", "std::process::exit(0)", "include!(\"x\")", "#[path = \"x\"] mod x;"] {
+        for code in [
+            "unsafe { *pointer }",
+            "std::process::exit(0)",
+            "include!(\"x\")",
+            "#[path = \"x\"] mod x;",
+            "nix::unistd::unlink(c\"x\")",
+        ] {
             assert!(forbidden(code, &[]).is_some(), "{code}");
         }
         for code in ["let environment = modulo(standard); // the fast path", "self.head.load(Ordering::Acquire)"] {
@@ -233,7 +250,14 @@ mod tests {
         }
         let allowed = ["unsafe".to_string()];
         assert_eq!(forbidden("unsafe { *pointer }", &allowed), None);
-        assert_eq!(forbidden("unsafe { asm!() }", &allowed), Some("asm"));
+        for (code, word) in [
+            ("unsafe { asm!() }", "asm"),
+            ("#[unsafe(naked)] fn a() { core::arch::naked_asm!(\"syscall\") }", "naked_asm"),
+            ("#[unsafe(export_name = \"memcmp\")] fn a() {}", "export_name"),
+            ("#[global_allocator] static A: B = B;", "global_allocator"),
+        ] {
+            assert_eq!(forbidden(code, &allowed), Some(word));
+        }
         let filling = Filling::parse(TEXT).unwrap();
         assert_eq!(filling.check(&[hole("one")], &[]), Ok(()));
         assert_eq!(filling.check(&[hole("one"), hole("two")], &[]), Err("the hole `two` is missing".to_string()));
@@ -250,5 +274,35 @@ mod tests {
         assert_eq!(two.check(&[hole("one")], &[]), Err("there is no hole `two` in this lab".to_string()));
         let reason = two.check(&[hole("one"), hole("two")], &[]).unwrap_err();
         assert!(reason.contains("`two` contains the word `std`") && reason.ends_with("\n  // of std"), "{reason}");
+    }
+
+    /// The crates that code in a hole can name, because the crate of its file depends on them.
+    #[test]
+    fn dependencies_of_the_holes_are_harmless_or_forbidden() {
+        // None of these reaches the system: they have no `std`.
+        let harmless = [
+            "crossbeam-utils",
+            "embedded-io",
+            "fastrand",
+            "fnv",
+            "foldhash",
+            "gmp-sched",
+            "hashbrown",
+            "kernel",
+            "lab-policy",
+            "lab-puzzles",
+            "lock_api",
+            "smoltcp",
+            "spin",
+        ];
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for file in Lab::all(root).unwrap().iter().flat_map(Lab::files) {
+            let manifest = root.join(file.split_once("/src/").unwrap().0).join("Cargo.toml");
+            let manifest: toml::Table = fs::read_to_string(manifest).unwrap().parse().unwrap();
+            for name in manifest["dependencies"].as_table().unwrap().keys() {
+                let is_known = harmless.contains(&name.as_str()) || FORBIDDEN.contains(&name.as_str());
+                assert!(is_known, "{file} can use {name}");
+            }
+        }
     }
 }
