@@ -48,11 +48,15 @@ use crate::platform::Platform;
 /// `scheddetail` of `GODEBUG`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedtrace {
-    /// The time from one printed text to the next. The actual time is longer if the thread that prints runs late.
+    /// The time from one printed text to the next, and at least a millisecond, the unit of Go's setting: a shorter time
+    /// counts as one. The actual time is longer if the thread that prints runs late.
     pub interval: Duration,
     /// Whether the text has a line for each P, M and G.
     pub detailed: bool,
 }
+
+/// The shortest interval. Without it, an interval of zero would keep a CPU busy with printing.
+const LEAST_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Determines when the state of a scheduler is to be printed, and makes the text. Go: the part of `sysmon` that calls
 /// `schedtrace`.
@@ -86,7 +90,7 @@ impl<Plat: Platform> Printer<Plat> {
         if now < self.next {
             return None;
         }
-        self.next = now + self.settings.interval;
+        self.next = now + self.settings.interval.max(LEAST_INTERVAL);
         let start = *self.started.get_or_insert(now);
         let detail = if self.settings.detailed { Detail::Everything } else { Detail::Line };
         Some(Text { scheduler: self.scheduler, time: now - start, detail })

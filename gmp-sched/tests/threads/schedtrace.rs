@@ -12,6 +12,7 @@ use crate::entered::THREADS;
 use crate::schedtrace_lines::{Dump, Machine, Rest, parse};
 use gmp_sched::native::{self, Context, Native};
 use gmp_sched::platform::Pinned;
+use gmp_sched::schedtrace::{Printer, Schedtrace};
 use gmp_sched::scheduler::Scheduler;
 
 #[test]
@@ -156,6 +157,16 @@ fn values_add_up_while_the_world_is_stopped() {
         let (_, _, dump) = dumps();
         let Rest::Detail { processors, .. } = &dump.rest else { panic!("no details") };
         assert!(processors.iter().all(|processor| processor.timers == 0), "{dump:?}");
+    });
+}
+
+#[test]
+fn text_is_due_once_a_millisecond_at_most() {
+    THREADS.run_with(1, |scheduler| {
+        let mut printer = Printer::new(scheduler, Schedtrace { interval: Duration::ZERO, detailed: false });
+        let before = native::now();
+        assert!(printer.text_if_due().is_some());
+        assert!(printer.next() >= before + Duration::from_millis(1));
     });
 }
 
