@@ -2,8 +2,9 @@
 
 use std::env;
 use std::format;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
+use std::mem;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::ptr;
@@ -36,11 +37,19 @@ pub(super) fn start_as_requested(scheduler: &'static Scheduler<Native>) {
 }
 
 /// Makes the file, reserves its space, and maps it. Without the reservation, the process would get SIGBUS if the file
-/// system were full when an event is recorded. However the process ends, the operating system writes the contents of
-/// the mapped memory to the file.
+/// system were full when an event is recorded. It would also get SIGBUS if a second process with the same file emptied
+/// it, so the file is locked until this process ends. However the process ends, the operating system writes the
+/// contents of the mapped memory to the file.
 #[expect(unsafe_code, reason = "maps memory")]
 fn map(name: &Path) -> io::Result<&'static [AtomicU64]> {
-    let file = File::options().read(true).write(true).create(true).truncate(true).open(name)?;
+    let file = File::options().read(true).write(true).create(true).truncate(false).open(name)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+        return Err(io::Error::other("another process writes a trace to it"));
+    }
+    file.set_len(0)?;
     if let Err(error) = reserve(&file) {
         // An error is ignored: the file then only keeps some space.
         let _ = file.set_len(0);
@@ -52,6 +61,8 @@ fn map(name: &Path) -> io::Result<&'static [AtomicU64]> {
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
+    // If the file were closed, it would not be locked any more.
+    mem::forget(file);
     // SAFETY: the mapping is never removed, is aligned to pages, and has this size. Every content is valid for atomics,
     // through which this process accesses it. (If another process makes the file shorter, an access is reported as an
     // exception of the program.)

@@ -141,14 +141,28 @@ fn file_that_cannot_be_written_is_said_and_the_program_runs() {
     if env::var_os(IS_CHILD).is_some() {
         return THREADS.run(1, || println!("it runs"));
     }
-    let output = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "trace::file_that_cannot_be_written_is_said_and_the_program_runs", "--nocapture"])
-        .envs([(IS_CHILD, "1"), ("GMP_TRACE", "/no/such/folder/trace")])
-        .output()
-        .unwrap();
-    let (printed, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && printed.contains("it runs"), "{output:?}");
-    assert!(errors.contains("GMP_TRACE: cannot write the trace to /no/such/folder/trace: No such file"), "{errors}");
+    // A process that maps the file would get SIGBUS if another one emptied it.
+    let used = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("used-{}", process::id()));
+    fs::write(&used, "the trace of another process").unwrap();
+    let lock = fs::File::open(&used).unwrap();
+    lock.lock().unwrap();
+    for (file, reason) in [
+        (Path::new("/no/such/folder/trace"), "No such file"),
+        (Path::new("/dev/full"), "not a regular file"),
+        (&used, "another process writes a trace to it"),
+    ] {
+        let output = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "trace::file_that_cannot_be_written_is_said_and_the_program_runs", "--nocapture"])
+            .envs([(IS_CHILD, "1".as_ref()), ("GMP_TRACE", file.as_os_str())])
+            .output()
+            .unwrap();
+        let (printed, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && printed.contains("it runs"), "{output:?}");
+        let expected = format!("GMP_TRACE: cannot write the trace to {}: {reason}", file.display());
+        assert!(errors.contains(&expected), "{errors}");
+    }
+    assert_eq!(fs::read_to_string(&used).unwrap(), "the trace of another process");
+    fs::remove_file(used).unwrap();
 }
 
 /// The limit of the size of files takes the place of a full disk.
