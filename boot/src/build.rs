@@ -19,19 +19,16 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Permissions};
 use std::hash::DefaultHasher;
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, IsTerminal as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
-use std::sync::Arc;
-use std::thread;
 
 use cargo_metadata::Message;
 use cargo_metadata::diagnostic::Diagnostic;
 
 use crate::Error;
 use crate::advice::Advice;
-use crate::cargo_output::{self, Shared};
 use crate::paths::{check_build_folder, check_target_folder, check_unicode};
 use crate::program::Program;
 
@@ -214,22 +211,27 @@ pub fn build(program: &Program, options: Options) -> Result<PathBuf, Error> {
 /// Returns the option that makes cargo print the compiler's messages as JSON. Each message includes its text, with
 /// colours if cargo itself would print it in colours.
 pub(crate) fn message_format() -> &'static str {
-    if cargo_output::has_colors() { "--message-format=json-diagnostic-rendered-ansi" } else { "--message-format=json" }
+    if has_colors() { "--message-format=json-diagnostic-rendered-ansi" } else { "--message-format=json" }
+}
+
+/// Whether cargo's text is coloured.
+fn has_colors() -> bool {
+    match env::var("CARGO_TERM_COLOR").as_deref() {
+        Ok("always") => true,
+        Ok("never") => false,
+        _ => io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none(),
+    }
 }
 
 /// Runs cargo, and returns the path of the executable that cargo has built for the binary `name`. Returns `None` if
 /// cargo has succeeded without naming an executable. The messages of the compiler are shown on standard error.
 pub(crate) fn run(mut command: Command, name: &str) -> Result<Option<PathBuf>, Error> {
     let cannot = |error: io::Error| Error::Build(format!("cannot run cargo: {error}"));
-    cargo_output::pipe(&mut command);
+    // Cargo would show its progress in a line that it overwrites later. The messages of the compiler, which this process
+    // shows meanwhile, would run into this line.
+    command.env("CARGO_TERM_PROGRESS_WHEN", "never");
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(cannot)?;
-    let (output, lines) = (child.stdout.take().expect("asked for a pipe"), child.stderr.take().expect("another"));
-    let shown = Arc::new(Shared::new(io::stderr()));
-    let copying = {
-        let shown = Arc::clone(&shown);
-        thread::spawn(move || shown.copy(lines))
-    };
-    let said = Said::read(output, name, &shown);
+    let said = Said::read(child.stdout.take().expect("asked for a pipe"), name);
     if said.is_err() {
         // If cargo were not ended here, it would continue to build after this process has reported the error. The call
         // also succeeds if cargo has ended already. It fails only if the signal cannot be sent.
@@ -237,9 +239,6 @@ pub(crate) fn run(mut command: Command, name: &str) -> Result<Option<PathBuf>, E
     }
     let status = child.wait().map_err(cannot)?;
     let said = said.map_err(cannot)?;
-    // All lines of cargo come before what this process says next. `join` returns no error, because the thread does not
-    // panic.
-    drop(copying.join());
     if status.success() {
         return Ok(said.executable);
     }
@@ -261,7 +260,7 @@ struct Said {
 impl Said {
     /// Reads cargo's messages until cargo closes its output. Shows the messages of the compiler on standard error.
     /// `name` is the name of the binary.
-    fn read(output: impl io::Read, name: &str, shown: &Shared<io::Stderr>) -> io::Result<Self> {
+    fn read(output: impl io::Read, name: &str) -> io::Result<Self> {
         let mut said = Self::default();
         for message in Message::parse_stream(BufReader::new(output)) {
             match message? {
@@ -270,7 +269,9 @@ impl Said {
                 }
                 Message::CompilerArtifact(artifact) => said.uses_kernel |= artifact.target.name == "kernel",
                 Message::CompilerMessage(message) => {
-                    shown.message(message.message.rendered.as_deref().unwrap_or(&message.message.message));
+                    // An error is ignored, because there is no other way to report it.
+                    let text = message.message.rendered.as_deref().unwrap_or(&message.message.message);
+                    let _ = io::stderr().write_all(text.as_bytes());
                     if message.target.is_bin() && message.target.name == name {
                         said.about_program.push(message.message);
                     }

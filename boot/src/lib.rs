@@ -28,7 +28,6 @@
 mod advice;
 pub mod annotator;
 pub mod build;
-mod cargo_output;
 pub mod checkout;
 pub mod compare;
 pub mod console;
