@@ -1,6 +1,6 @@
 //! Runs programs in the simulator, each with many seeds. A failure shows its seed. `GMP_SIM_SEED=17 cargo test -p
 //! gmp-sched --test simulation TEST` repeats the run with seed 17. `GMP_SIM_SEEDS=1000000` runs that many seeds, and
-//! `GMP_SIM_SEEDS=2000..4000` runs the seeds of this range. With `GMP_TESTS=all`, as in CI, there are ten times as many
+//! `GMP_SIM_SEEDS=2000..4000` runs the seeds of this range. With `GMP_TESTS=all`, as in CI, there are five times as many
 //! seeds as without it.
 //!
 //! `GMP_SIM_SEED=17 GMP_SIM_TRACE=FILE cargo test -p gmp-sched --test simulation TEST` also writes the timeline of the
@@ -24,7 +24,7 @@ use crate::extent;
 
 /// The largest number of seeds that one process runs. With `GMP_TESTS=all`, this is also the number of seeds of each
 /// program.
-const SEEDS: u64 = 2000;
+const SEEDS: u64 = 1000;
 
 /// The number of seeds of each program, unless the environment asks for others.
 const FEW: u64 = 200;
