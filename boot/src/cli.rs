@@ -90,7 +90,7 @@ pub(crate) struct Cli {
     tap: Option<String>,
 
     /// Write the frames of the network to FILE, for Wireshark
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["icount", "image"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "image")]
     pcap: Option<PathBuf>,
 
     /// Count instructions instead of time, so that all runs are equal. Loads disks into memory, and leaves the files
@@ -282,6 +282,13 @@ impl Cli {
         }
         if self.pcap.is_some() && net == Net::None {
             return Err(Error::Usage("--pcap: the machine has no network: add --net user, --port or --tap".into()));
+        }
+        if self.pcap.is_some() && self.input_script.is_some() {
+            return Err(Error::Usage(
+                "--pcap: a run that is repeated has no network, and its frames are those of the recorded run: give \
+                 --pcap to the run with --record-input"
+                    .into(),
+            ));
         }
         let access = if self.disk_rw { Access::ReadWrite } else { Access::ReadOnly };
         let disks = self.disk.iter().map(|name| Disk::open(name, access)).collect::<Result<_, _>>()?;

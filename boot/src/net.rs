@@ -89,12 +89,18 @@ pub(crate) fn arguments(net: &Net, ports: &[Port], capture: Option<&Path>) -> Re
     // The machine never boots from the network, so the device needs no firmware.
     let device = "virtio-net-pci,netdev=net,disable-legacy=on,romfile=";
     let mut arguments: Vec<OsString> = ["-netdev", &network, "-device", device].map(OsString::from).into();
-    if let Some(file) = capture {
-        let file = path::absolute(file).map_err(|error| Error::Usage(format!("--pcap: {error}")))?;
-        let filter = with_path("filter-dump,id=capture,netdev=net,file=".to_owned(), &file);
-        arguments.extend(["-object".into(), filter]);
-    }
+    arguments.extend(capture.map(to_file).transpose()?.into_iter().flatten());
     Ok(arguments)
+}
+
+/// Returns the arguments with which QEMU writes all frames of the network to a file.
+///
+/// # Errors
+///
+/// [`Error::Usage`] if the path of the file is not valid.
+pub(crate) fn to_file(file: &Path) -> Result<[OsString; 2], Error> {
+    let file = path::absolute(file).map_err(|error| Error::Usage(format!("--pcap: {error}")))?;
+    Ok(["-object".into(), with_path("filter-dump,id=capture,netdev=net,file=".to_owned(), &file)])
 }
 
 /// Checks that the device of the host is there, and that the ports of the host are free.

@@ -56,7 +56,8 @@ pub(crate) fn pace_device(backend: &str) -> [OsString; 4] {
 ///
 /// # Errors
 ///
-/// [`Error::Qemu`] if QEMU cannot be started, or this process has too many open files.
+/// [`Error::Qemu`] if QEMU cannot be started, or this process has too many open files. [`Error::Usage`] if the path of the
+/// file for the frames is not valid.
 pub(crate) fn start(configuration: &Configuration, memory: &InputMemory) -> Result<Wire, Error> {
     let cannot = |error: io::Error| Error::Qemu(format!("cannot connect the machine to its network: {error}"));
     let Some(sent) = memory.sent().transpose().map_err(cannot)? else { return Ok(Wire::default()) };
@@ -69,7 +70,8 @@ pub(crate) fn start(configuration: &Configuration, memory: &InputMemory) -> Resu
     let words = ["-machine", "none", "-nodefaults", "-display", "none", "-netdev", &network, "-netdev", &link];
     // A hub connects the network and the socket.
     let hub = ["-netdev", "hubport,id=first,hubid=0,netdev=net", "-netdev", "hubport,id=second,hubid=0,netdev=link"];
-    let words: Vec<OsString> = words.into_iter().chain(hub).map(OsString::from).collect();
+    let mut words: Vec<OsString> = words.into_iter().chain(hub).map(OsString::from).collect();
+    words.extend(configuration.capture.as_deref().map(net::to_file).transpose()?.into_iter().flatten());
     let (messages, their_messages) = io::pipe().map_err(cannot)?;
     let qemu = Process::start_with(&words, vec![OwnedFd::from(theirs).into()], their_messages.into())?;
     thread::spawn(move || show_errors(messages));

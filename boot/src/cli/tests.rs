@@ -143,6 +143,15 @@ fn ports_imply_a_network_which_frames_need() {
 }
 
 #[test]
+fn frames_of_a_recorded_run_are_written_and_those_of_its_repetition_are_not() {
+    let recorded = ["--icount", "--net=user", "--record-input=r", "--pcap=x"];
+    assert_eq!(order(&recorded).configuration.capture, Some("x".into()));
+    let repeated = ["boot", "--icount", "--net=user", "--input-script=r", "--pcap=x"];
+    let cli = Cli::try_parse_from(repeated).expect("right use");
+    assert!(matches!(cli.request(), Err(Error::Usage(text)) if text.contains("the run with --record-input")));
+}
+
+#[test]
 fn trace_is_an_option_of_the_kernel_too() {
     let order = order(&["--trace=run", "--kernel-option=log=debug"]);
     assert_eq!(order.trace, Some("run".into()));
@@ -183,7 +192,6 @@ fn a_refusal_names_what_is_wrong() {
         (&["--port", "8080"], "not two ports from 1 to 65535, such as 8080:80 or udp:5353:53"),
         (&["--port", "udp:0:53"], "not two ports"),
         (&["--port", "icmp:1:1"], "not two ports"),
-        (&["--icount", "--net=user", "--pcap=x"], "cannot be used with"),
         (&["--tap=tap0", "--port=1:1"], "cannot be used with"),
         (&["--tap=tap0,br=x"], "not the name of a network device, such as tap0"),
         (&["--tap="], "not the name of a network device"),

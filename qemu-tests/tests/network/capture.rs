@@ -51,6 +51,17 @@ fn frames(file: &[u8]) -> Vec<Frame<'_>> {
 
 #[test]
 fn frames_of_a_connection_are_in_the_file() {
+    frames_are_in_the_file(&[]);
+}
+
+/// Then a second QEMU has the network, and not the one with the machine.
+#[test]
+fn frames_of_a_connection_of_a_recorded_run_are_in_the_file() {
+    let recording = tempfile::NamedTempFile::new().expect("a file");
+    frames_are_in_the_file(&["--icount", "--record-input", recording.path().to_str().expect("a path in UTF-8")]);
+}
+
+fn frames_are_in_the_file(options: &[&str]) {
     let folder = tempfile::tempdir().expect("a folder");
     // To include a comma in a name, QEMU requires two commas.
     let file = folder.path().join("a, b:c=d.pcap");
@@ -58,7 +69,8 @@ fn frames_of_a_connection_are_in_the_file() {
     let page = serve_once(10_000);
     let option = format!("--pcap={}", file.display());
     let url = format!("http://10.0.2.2:{page}/page");
-    let output = boot(&["--smp=1", "--net=user", &option], &["fetch", &url]).output().expect("boot runs");
+    let options = [&["--smp=1", "--net=user", &option], options].concat();
+    let output = boot(&options, &["fetch", &url]).output().expect("boot runs");
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let file = fs::read(&file).expect("a file");
     let frames = frames(&file);
