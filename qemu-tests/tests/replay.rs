@@ -119,24 +119,42 @@ fn connections(folder: &Path) -> (String, Vec<u8>) {
     (text(&output.stdout), fs::read(folder.join("trace.json")).expect("a trace"))
 }
 
-/// A round trip costs nearly as many instructions beside 10,000 idle connections as beside one. All runs are equal.
+/// Returns a number that the benchmarks have printed.
+fn value(output: &str, name: &str, procs: u32) -> f64 {
+    let row = format!("bench {name} procs={procs} ");
+    let of_row = |line: &str| Some(line.strip_prefix(&row)?.split_once(' ')?.0.parse());
+    output.lines().find_map(of_row).unwrap_or_else(|| panic!("no {name}: {output}")).expect("a number")
+}
+
+/// Checks that a round trip costs nearly as many instructions beside 10,000 idle connections as beside one, and how much
+/// memory such a connection needs.
+fn check_ten_thousand(output: &str, procs: u32) {
+    let alone = value(output, "net_echo_1", procs);
+    for many in ["net_echo_100", "net_echo_1000", "net_echo_10000"] {
+        let beside_many = value(output, many, procs);
+        assert!(beside_many < 1.1 * alone, "{many}: {beside_many} instead of {alone}");
+    }
+    // Both ends of an idle connection, and the G that waits.
+    let bytes = value(output, "net_connection", procs);
+    println!("{bytes} bytes for each of 10,000 connections, with procs={procs}");
+    assert!(bytes < 10_000.0, "{bytes} bytes");
+}
+
 #[test]
 fn connections_over_the_loopback_are_equal_in_every_run_and_cost_the_same_beside_many() {
     let folder = tempfile::tempdir().expect("a folder");
     let first = connections(folder.path());
-    let value = |name: &str| -> f64 {
-        let of_row =
-            |line: &str| Some(line.strip_prefix(&format!("bench {name} procs=1 "))?.split_once(' ')?.0.parse());
-        first.0.lines().find_map(of_row).unwrap_or_else(|| panic!("no {name}: {}", first.0)).expect("a number")
-    };
-    let alone = value("net_echo_1");
-    for many in ["net_echo_100", "net_echo_1000", "net_echo_10000"] {
-        assert!(value(many) < 1.1 * alone, "{many}: {} instead of {alone}", value(many));
-    }
-    // Both ends of an idle connection, and the G that waits.
-    assert!(value("net_connection") < 10_000.0, "{} bytes", value("net_connection"));
-    assert!(value("net_connect") > 0.0 && value("net_poll_wake") > 0.0);
+    check_ten_thousand(&first.0, 1);
+    assert!(["net_connect", "net_poll_wake"].iter().all(|name| value(&first.0, name, 1) > 0.0));
     assert!(first == connections(folder.path()), "the second run differs");
+}
+
+/// With eight CPUs, the connections are in eight shards.
+#[test]
+fn connections_in_eight_shards_cost_the_same_beside_many() {
+    let output = boot(Path::new("."), &["--smp=8", "bench", "net_echo"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    check_ten_thousand(&text(&output.stdout), 8);
 }
 
 /// TCP over simulated hosts, whose frames are delayed and lost. The digest is of all frames, and of the instants at which
