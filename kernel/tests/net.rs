@@ -4,12 +4,14 @@
 mod selects;
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use gmp_sched::cancel::ContextError;
 use gmp_sched::chan::TryRecvError;
-use gmp_sched::native;
+use gmp_sched::native::{self, synctest};
 use kernel::net::{self, MAX_DATAGRAM, NetError, Shutdown, TcpListener, TcpStream, UdpSocket, Usage};
 use kernel::prelude::{Receiver, go, now, select, sleep};
 
@@ -39,6 +41,8 @@ fn network_of_the_host_is_that_of_the_machine() {
         reads_after_a_shutdown_return_nothing();
         each_of_several_selects_gets_what_has_arrived();
         write_to_a_connection_that_has_ended_does_not_say_that_the_program_has_shut_it_down();
+        clock_of_a_bubble_stands_during_a_select();
+        only_gs_may_call();
         assert_eq!(net::usage(), Usage::default());
     });
 }
@@ -312,4 +316,50 @@ fn panicking_g_leaves_no_socket() {
         std::panic::resume_unwind(Box::new("on purpose"));
     });
     assert!(dies.join().is_err() && HAD_SOCKETS.load(Ordering::Relaxed));
+}
+
+/// The peer is outside of the bubble, and sends when the G of the bubble waits. With a clock that advances, the time
+/// limit would be over at once.
+fn clock_of_a_bubble_stands_during_a_select() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let peer = thread::spawn(move || {
+        let (mut peer, _) = listener.accept().unwrap();
+        thread::sleep(Duration::from_millis(20));
+        std::io::Write::write_all(&mut peer, b"late").unwrap();
+    });
+    let took = synctest::test(move || {
+        let stream = TcpStream::connect(address).unwrap();
+        let begin = now();
+        select! {
+            recv(stream.readable().unwrap()) -> _ => assert_eq!(stream.read(&mut [0; 9]), Ok(4)),
+            timeout(Duration::from_secs(3_600)) => panic!("the clock has advanced"),
+        }
+        now() - begin
+    });
+    assert_eq!(took, Duration::ZERO);
+    native::blocking(|| peer.join()).unwrap();
+}
+
+fn only_gs_may_call() {
+    let (near, datagrams) = (connect().0, bind());
+    let to = datagrams.local_addr();
+    let calls: [&(dyn Fn() + Sync); 9] = [
+        &|| drop(TcpListener::bind("127.0.0.1:0").unwrap()),
+        &|| drop(bind()),
+        &|| assert_eq!(near.write(b"x"), Ok(1)),
+        &|| assert_eq!(near.read(&mut []), Ok(0)),
+        &|| drop(near.readable().unwrap()),
+        &|| assert_eq!(datagrams.send_to(b"x", to), Ok(1)),
+        &|| datagrams.connect(to).unwrap(),
+        &|| drop(net::lookup_host_until("localhost:1", now())),
+        &|| _ = net::usage(),
+    ];
+    for (index, call) in calls.into_iter().enumerate() {
+        let is_refused = || catch_unwind(AssertUnwindSafe(call)).is_err();
+        let on_a_thread = || thread::scope(|scope| scope.spawn(is_refused).join().unwrap());
+        assert!(native::blocking(on_a_thread), "call {index} on a thread");
+        assert!(native::blocking(is_refused), "call {index} in a system call");
+        call();
+    }
 }

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
 use gmp_sched::cancel::Limit;
-use gmp_sched::chan::Receiver;
+use gmp_sched::chan::{Receiver, try_channel};
 use gmp_sched::goroutine::GoroutineId;
 use gmp_sched::platform::{OutOfResources, Platform};
 use gmp_sched::sync::{LimitedCondvar as _, LimitedMutex as _, Mutex};
@@ -207,7 +207,7 @@ impl<Plat: Platform> Listeners<Plat> {
         let Place { listener, select, users, .. } = &mut table.places[index];
         users.add(user);
         let need_not_wait = listener.as_ref().is_none_or(|listener| !listener.ready.is_empty());
-        select.receiver(|| table.is_broken || need_not_wait)
+        select.receiver(|| try_channel(1), || table.is_broken || need_not_wait)
     }
 
     /// Ends a listener, if it has not ended. The caller has to reset its connections, and then to [free](Self::free)

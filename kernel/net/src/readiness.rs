@@ -1,8 +1,8 @@
 //! How Gs wait for a socket: in wait queues, and, for selects, at a channel that gets a value when a call need not
 //! wait.
 
-use gmp_sched::chan::{Receiver, Sender, try_channel};
-use gmp_sched::platform::Platform;
+use gmp_sched::chan::{Receiver, Sender};
+use gmp_sched::platform::{OutOfResources, Platform};
 use gmp_sched::sync::Condvar;
 
 use crate::error::NetError;
@@ -36,15 +36,20 @@ impl<Plat: Platform> Readiness<Plat> {
     }
 
     /// Returns the receiver for the case of a select. It has a value only if `is_ready` returns true, or after the next
-    /// [`announce`](Self::announce). The caller has a lock, which whoever calls `announce` needs.
+    /// [`announce`](Self::announce). If there is no channel yet, `make` makes one for one value. The caller has a lock,
+    /// which whoever calls `announce` needs.
     ///
     /// # Errors
     ///
     /// There is no memory.
-    pub fn receiver(&mut self, is_ready: impl FnOnce() -> bool) -> Result<Receiver<(), Plat>, NetError> {
+    pub fn receiver(
+        &mut self,
+        make: impl FnOnce() -> Result<(Sender<(), Plat>, Receiver<(), Plat>), OutOfResources>,
+        is_ready: impl FnOnce() -> bool,
+    ) -> Result<Receiver<(), Plat>, NetError> {
         let (sender, receiver) = match &mut self.0 {
             Some(channel) => channel,
-            none => none.insert(try_channel(1)?),
+            none => none.insert(make()?),
         };
         // A value of an earlier moment, which may not be true any more.
         let _ = receiver.try_recv();

@@ -31,7 +31,7 @@ pub enum Take {
     Nothing,
 }
 
-/// A socket. All its functions may block the calling G for a short time, so they panic if the caller is not a G.
+/// A socket. Its functions may block the calling G for a short time, so they may panic if the caller is not a G.
 pub trait Socket: Sized {
     /// The platform whose Gs use the socket.
     type Platform: Platform;

@@ -53,9 +53,12 @@ const LIMIT: usize = isize::MAX as usize;
 /// One handle for each side.
 type Pair<T, Plat> = (Handle<T, Plat, Sending>, Handle<T, Plat, Receiving>);
 
-/// Makes a channel with one handle for each side.
-pub(super) fn pair<T, Plat: Platform>(capacity: usize) -> Result<Pair<T, Plat>, OutOfResources> {
-    let channel = allocate(Channel::new(capacity, BubbleRef::current())?)?;
+/// Makes a channel that belongs to `bubble`, with one handle for each side.
+pub(super) fn pair<T, Plat: Platform>(
+    capacity: usize,
+    bubble: BubbleRef<Plat>,
+) -> Result<Pair<T, Plat>, OutOfResources> {
+    let channel = allocate(Channel::new(capacity, bubble)?)?;
     Ok((Handle { channel, side: PhantomData }, Handle { channel, side: PhantomData }))
 }
 

@@ -103,6 +103,7 @@ pub use sender::Sender;
 pub(crate) use spinning::SpinningLock;
 
 use crate::base::error::OutOfResources;
+use crate::entities::bubble::BubbleRef;
 use crate::platform::Platform;
 
 /// Makes a channel with room for `capacity` values. With capacity 0, a sender waits until a receiver takes its value.
@@ -148,7 +149,29 @@ pub fn channel<T, Plat: Platform>(capacity: usize) -> (Sender<T, Plat>, Receiver
 /// There is no memory for the channel, or `capacity` is at least an eighth of the range of `usize`.
 #[expect(clippy::type_complexity, reason = "both sides of a channel")]
 pub fn try_channel<T, Plat: Platform>(capacity: usize) -> Result<(Sender<T, Plat>, Receiver<T, Plat>), OutOfResources> {
-    let (sender, receiver) = handle::pair(capacity)?;
+    make(capacity, BubbleRef::current())
+}
+
+/// Like [`try_channel`], but the channel belongs to no [bubble](self#bubbles), also if the calling G is in one. For what
+/// readies Gs from outside of bubbles, such as a network: while a G of a bubble waits for the channel, the clock of the
+/// bubble stands.
+///
+/// # Errors
+///
+/// In the same cases as [`try_channel`].
+#[expect(clippy::type_complexity, reason = "both sides of a channel")]
+pub fn try_channel_in_no_bubble<T, Plat: Platform>(
+    capacity: usize,
+) -> Result<(Sender<T, Plat>, Receiver<T, Plat>), OutOfResources> {
+    make(capacity, BubbleRef::none())
+}
+
+#[expect(clippy::type_complexity, reason = "both sides of a channel")]
+fn make<T, Plat: Platform>(
+    capacity: usize,
+    bubble: BubbleRef<Plat>,
+) -> Result<(Sender<T, Plat>, Receiver<T, Plat>), OutOfResources> {
+    let (sender, receiver) = handle::pair(capacity, bubble)?;
     Ok((Sender { handle: sender }, Receiver { handle: receiver }))
 }
 

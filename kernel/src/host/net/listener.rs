@@ -8,7 +8,7 @@ use kernel_net::{ListenerSocket, NetError, Open, Socket, Way};
 
 use super::readiness::Watched;
 use super::stream::Stream;
-use super::{Counted, LISTENERS, error, lookup_name, loopback};
+use super::{Counted, LISTENERS, assert_may_block, error, lookup_name, loopback};
 use crate::host::platform::{Kernel, Limit, Receiver};
 
 /// A listener.
@@ -37,6 +37,7 @@ impl Open for Listener {
     }
 
     fn open(address: SocketAddr, _: Limit<'_>) -> Result<Self, NetError> {
+        assert_may_block();
         let listener = mio::net::TcpListener::bind(loopback(address)?);
         let listener = listener.map_err(|it| error(&it))?;
         let address = listener.local_addr().map_err(|it| error(&it))?;

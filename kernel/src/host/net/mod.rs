@@ -14,9 +14,10 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::io;
 
+use gmp_sched::platform::Platform as _;
 use rustix::io::Errno;
 
-use crate::host::platform::Limit;
+use crate::host::platform::{Kernel, Limit};
 
 use self::listener::Listener;
 use self::stream::Stream;
@@ -81,17 +82,26 @@ fn loopback(address: SocketAddr) -> Result<SocketAddr, NetError> {
     if is_own { Ok(SocketAddr::new(own, address.port())) } else { Err(NetError::AddrNotAvailable) }
 }
 
+/// Panics if the caller is not a G that may block. Each call that may wait for a socket checks this, also if it need
+/// not wait, so that it panics in the same places as on the machine.
+#[track_caller]
+fn assert_may_block() {
+    gmp_sched::native::assert_may_wait();
+    let is_goroutine = Kernel::current_machine().is_some_and(|machine| machine.processor().is_some());
+    assert!(is_goroutine, "a call of the network on a thread that runs no G, or in a system call");
+}
+
 /// Does what [`address_until`] says.
 #[track_caller]
 fn own_address(_: Limit<'_>) -> Result<Ipv4Addr, NetError> {
-    gmp_sched::native::assert_may_wait();
+    assert_may_block();
     Ok(Ipv4Addr::LOCALHOST)
 }
 
 /// Returns the addresses of a name, with this port, by the resolver of the host.
 #[track_caller]
 fn lookup_name(name: &str, port: u16, limit: Limit<'_>) -> Result<Vec<SocketAddr>, NetError> {
-    gmp_sched::native::assert_may_wait();
+    assert_may_block();
     if let Some(ended) = limit.err() {
         return Err(NetError::Limit(ended));
     }
@@ -108,7 +118,7 @@ fn lookup_name(name: &str, port: u16, limit: Limit<'_>) -> Result<Vec<SocketAddr
 /// Returns how many objects are in use.
 #[track_caller]
 fn objects_in_use() -> Usage {
-    gmp_sched::native::assert_may_wait();
+    assert_may_block();
     let connections = CONNECTIONS.load(Ordering::Relaxed);
     let (listeners, udp_sockets) = (LISTENERS.load(Ordering::Relaxed), UDP_SOCKETS.load(Ordering::Relaxed));
     Usage { connections, half_open: 0, listeners, udp_sockets }

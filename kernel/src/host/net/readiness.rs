@@ -3,22 +3,22 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::time::Duration;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 
-use gmp_sched::chan::{RecvTimeoutError, try_channel};
+use gmp_sched::chan::try_channel_in_no_bubble;
 use gmp_sched::device_signals::Signal;
-use gmp_sched::native::assert_may_wait;
+use gmp_sched::native::{ExpectedWakes, expect_wakes};
 use gmp_sched::sync::LimitedMutex as _;
 use kernel_net::{NetError, Readiness, Way};
 use mio::event::Source;
 use mio::{Events, Interest, Poll, Registry, Token};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::host::platform::{self, Builder, Kernel, Limit, Receiver, Sender};
+use super::assert_may_block;
+use crate::host::platform::{self, Kernel, Limit, Receiver};
 
 /// How many events the thread takes at once.
 const EVENTS: usize = 256;
@@ -32,25 +32,16 @@ struct Direction {
     select: Mutex<Selects>,
 }
 
-/// The channel for selects. While it exists, the other one exists, too, on which a G waits: see [`await_poller`].
+/// The channel for selects. While it exists, no deadlock is reported, because the thread of the poller may ready a G
+/// that selects.
 struct Selects {
     readiness: Readiness<Kernel>,
-    awaited: Option<Sender<()>>,
-}
-
-/// Starts a G that waits until the sender is dropped. A G that waits with a deadline tells the scheduler that there is no
-/// deadlock when all Gs wait: the thread of the poller may ready one of them. On the machine, the G that serves the
-/// network does.
-fn await_poller() -> Result<Sender<()>, NetError> {
-    let (sender, ended) = try_channel(0)?;
-    let wait = move || while ended.recv_timeout(Duration::from_secs(3_600)) == Err(RecvTimeoutError::Timeout) {};
-    Builder::new().name("select").try_go(wait).map_err(|_| NetError::OutOfResources)?.detach();
-    Ok(sender)
+    expected: Option<ExpectedWakes>,
 }
 
 impl Selects {
     const fn new() -> Self {
-        Self { readiness: Readiness::new(), awaited: None }
+        Self { readiness: Readiness::new(), expected: None }
     }
 }
 
@@ -164,7 +155,7 @@ impl<S: Source + AsFd> Watched<S> {
         limit: Limit<'_>,
         mut act: impl FnMut(&S) -> io::Result<R>,
     ) -> Result<R, NetError> {
-        assert_may_wait();
+        assert_may_block();
         let Direction { turn, ready, .. } = self.direction(way);
         let _turn = turn.lock_until(limit)?;
         loop {
@@ -186,19 +177,19 @@ impl<S: Source + AsFd> Watched<S> {
     /// Returns the receiver for a case of a select.
     #[track_caller]
     pub(super) fn select(&self, way: Way) -> Result<Receiver<()>, NetError> {
-        assert_may_wait();
+        assert_may_block();
         let mut selects = self.direction(way).select();
-        if selects.awaited.is_none() {
-            selects.awaited = Some(await_poller()?);
-        }
-        selects.readiness.receiver(|| self.is_ready(way))
+        // The poller is in no bubble, and so is the channel: while a G of a bubble selects, the bubble's clock stands.
+        let receiver = selects.readiness.receiver(|| try_channel_in_no_bubble(1), || self.is_ready(way))?;
+        selects.expected.get_or_insert_with(expect_wakes);
+        Ok(receiver)
     }
 
     /// If a further call need not wait, either, says so to a G that selects. The poller says only once that several
     /// datagrams or connections have arrived, perhaps to another G.
     fn announce_rest(&self, way: Way) {
         let selects = self.direction(way).select();
-        if selects.awaited.is_some() && self.is_ready(way) {
+        if selects.expected.is_some() && self.is_ready(way) {
             selects.readiness.announce();
         }
     }

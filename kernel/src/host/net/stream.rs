@@ -6,13 +6,12 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io::{self, Read as _, Write as _};
 
-use gmp_sched::native::assert_may_wait;
 use gmp_sched::time;
 use kernel_net::{CONNECTING, NetError, Open, Shutdown, Socket, StreamSocket, Take, Way};
 use socket2::{SockRef, TcpKeepalive};
 
 use super::readiness::Watched;
-use super::{CONNECTIONS, Counted, error, lookup_name};
+use super::{CONNECTIONS, Counted, assert_may_block, error, lookup_name};
 use crate::host::platform::{Kernel, Limit, Receiver};
 
 /// A connection.
@@ -85,7 +84,7 @@ impl StreamSocket for Stream {
     fn receive(&self, buffer: &mut [u8], take: Take, limit: Limit<'_>) -> Result<usize, NetError> {
         if buffer.is_empty() {
             // The host would wait for a byte.
-            assert_may_wait();
+            assert_may_block();
             return Ok(0);
         }
         self.stream.wait(Way::Read, limit, |mut stream| match take {

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use kernel_net::{DatagramSocket, NetError, Open, Socket, Way};
 
 use super::readiness::Watched;
-use super::{Counted, UDP_SOCKETS, error, lookup_name, loopback};
+use super::{Counted, UDP_SOCKETS, assert_may_block, error, lookup_name, loopback};
 use crate::host::platform::{Kernel, Limit, Receiver};
 
 /// A UDP socket.
@@ -37,6 +37,7 @@ impl Open for Datagrams {
     }
 
     fn open(address: SocketAddr, _: Limit<'_>) -> Result<Self, NetError> {
+        assert_may_block();
         let socket = mio::net::UdpSocket::bind(loopback(address)?);
         let socket = socket.map_err(|it| error(&it))?;
         let address = socket.local_addr().map_err(|it| error(&it))?;
@@ -61,7 +62,7 @@ impl DatagramSocket for Datagrams {
     /// The system sends the socket the errors of its peer, and drops datagrams of others. Those that it has got before
     /// are dropped when they are received.
     fn set_peer(&self, peer: SocketAddr) -> Result<(), NetError> {
-        gmp_sched::native::assert_may_wait();
+        assert_may_block();
         self.socket.socket().connect(peer).map_err(|it| error(&it))?;
         *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = Some(peer);
         Ok(())
