@@ -28,7 +28,7 @@ Exit status:
   0-100  that of the program (2 after a panic or an exception in it, or a deadlock)
   64     wrong use: an option, a program or a file that does not exist
   65     the program does not build, or its disk image cannot be written
-  74     an output cannot be written: the console, a trace, a profile, recorded input
+  74     an output cannot be written: the console, a trace, a profile, frames, recorded input
   101    the kernel found itself broken
   102    an exception in the kernel, or a triple fault
   103    time-out

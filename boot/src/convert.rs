@@ -10,7 +10,7 @@ use gmp_sched::trace::memory::MAGIC;
 use timeline::Trace;
 use timeline::memory::Reader;
 
-use crate::Error;
+use crate::{Error, recording, same_file};
 
 /// If the command line begins with this word, `boot` makes a timeline of a trace.
 pub const TIMELINE: &str = "timeline";
@@ -20,14 +20,17 @@ pub const TIMELINE: &str = "timeline";
 ///
 /// # Errors
 ///
-/// [`Error::Usage`] if there are not two words, or if the first file cannot be read or is no trace. [`Error::Output`]
-/// if the timeline cannot be written.
+/// [`Error::Usage`] if there are not two words, if the first file cannot be read or is no trace, or if the timeline
+/// would replace the trace. [`Error::Output`] if the timeline cannot be written.
 pub fn run(words: impl Iterator<Item = OsString>) -> Result<String, Error> {
     let words: Vec<_> = words.collect();
     let [from, to] = &words[..] else {
         let expected = "`timeline` takes a trace and the beginning of the names of the files to write, as in: ";
         return Err(Error::Usage(format!("{expected}cargo run -- timeline TRACE FILE")));
     };
+    recording::check_name(Path::new(to))?;
+    let written = timeline::names(Path::new(to)).map(|name| ("the timeline", name));
+    same_file::check(&written, &[("the trace", from.into())])?;
     let trace = read(Path::new(from))
         .map_err(|error| Error::Usage(format!("cannot read the trace {}: {error}", from.display())))?;
     let cannot = |error| Error::Output(format!("cannot write the timeline {}: {error}", to.display()));
@@ -38,7 +41,10 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<String, Error> {
 
 fn read(file: &Path) -> io::Result<Trace> {
     let mut reader = Reader::new(File::open(file)?);
-    reader.poll()?;
+    reader.poll().map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => io::Error::other("it ends too early"),
+        _ => error,
+    })?;
     let traces = reader.into_traces();
     if traces.is_empty() {
         let magic = String::from_utf8_lossy(&MAGIC.to_le_bytes()).into_owned();
@@ -74,11 +80,16 @@ mod tests {
         assert!(fs::read_to_string(place("run.json")).expect("a file").contains("\"G1 main\""));
         assert!(fs::metadata(place("run.html")).expect("a file").len() > 0);
         fs::write(place("other"), [0; 8]).expect("written");
-        for (name, why) in [("other", "it does not begin with GMPTRAC2"), ("none", "No such file"), ("run", "No such")]
+        fs::write(place("empty"), []).expect("written");
+        for (name, why) in
+            [("other", "it does not begin with GMPTRAC2"), ("empty", "it ends too early"), ("none", "No such file")]
         {
             let error = convert(name).expect_err("no trace");
             assert!(matches!(&error, Error::Usage(text) if text.contains(why)), "{error}");
         }
         assert!(matches!(run([OsString::from("trace")].into_iter()), Err(Error::Usage(_))));
+        fs::rename(place("trace"), place("run.json")).expect("renamed");
+        let error = convert("run.json").expect_err("the timeline would replace the trace").to_string();
+        assert!(error.starts_with("the timeline and the trace use the same file, "), "{error}");
     }
 }

@@ -17,7 +17,7 @@
 //!
 //! With `--icount`, the disks of the machine are in its memory ([`memory_disk`]), and its input can come at instants of
 //! its own clock ([`input_memory`], [`input_script`]). The frames of its network are then input, too (`wire`).
-//! [`repeat`] finds the command that repeats a failed run.
+//! [`repeat`] finds the command that repeats a failed run. With `--pcap`, [`capture`] writes the frames to a file.
 //!
 //! [`convert`] makes a timeline of a trace that a program on threads has written. [`new`] creates the crate of a new
 //! program. [`compare`] runs the benchmarks of this scheduler and of others.
@@ -28,6 +28,7 @@
 mod advice;
 pub mod annotator;
 pub mod build;
+pub mod capture;
 pub mod checkout;
 pub mod compare;
 pub mod console;
@@ -53,6 +54,7 @@ pub mod qemu;
 pub mod recording;
 pub mod repeat;
 mod reserved;
+pub mod same_file;
 pub mod session;
 pub mod shared_memory;
 pub mod signals;

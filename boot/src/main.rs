@@ -17,12 +17,12 @@ use boot::input_memory::{InputMemory, InputRecording};
 use boot::input_script::Piece;
 use boot::program::{Program, listing};
 use boot::qemu::{Firmware, QEMU, shell_quoted};
-use boot::recording::{Recording, address_of_reached};
+use boot::recording::{self, Recording, address_of_reached};
 use boot::session::Session;
 use boot::shared_memory::SharedMemory;
 use boot::signals::{DeferredEnd, share_signals};
 use boot::top::{self, View};
-use boot::{Error, build, checkout, compare, image, input_memory, memory, memory_disk, new, repeat};
+use boot::{Error, build, checkout, compare, image, input_memory, memory, memory_disk, new, repeat, same_file};
 use boot_protocol::observed_memory::Purpose;
 use clap::Parser as _;
 
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     } else if first == COMPARE {
         match compare::arguments::parse(words) {
             Ok(arguments) => compare::run(&arguments, |text| print(text).map(drop)),
-            Err(error) => return refuse(&error),
+            Err(error) => refuse(&error),
         }
     } else {
         match Cli::try_parse() {
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
                 Request::New(path) => print(&new::create(&path)?),
                 Request::Boot(order) => boot(&order),
             }),
-            Err(error) => return refuse(&error),
+            Err(error) => refuse(&error),
         }
     };
     match result {
@@ -59,11 +59,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the parser's error. A request for help also comes as such an error.
-fn refuse(error: &clap::Error) -> ExitCode {
+/// Prints the parser's error, and returns the status. A request for help also comes as such an error.
+fn refuse(error: &clap::Error) -> Result<u8, Error> {
     let printed = error.print();
-    let wrong_use = error.use_stderr() || printed.is_err();
-    if wrong_use { Error::Usage(String::new()).status().into() } else { ExitCode::SUCCESS }
+    if error.use_stderr() {
+        // If the message cannot be printed, the status remains.
+        return Ok(Error::Usage(String::new()).status());
+    }
+    printed.map(|()| 0).map_err(Error::writing)
 }
 
 /// Builds the program of `order`. Then boots it, writes its disk image, or shows how it would be booted.
@@ -85,6 +88,8 @@ fn boot(order: &Order) -> Result<u8, Error> {
 /// sees a mistake early.
 fn check(order: &Order) -> Result<(), Error> {
     order.configuration.command_line(&order.arguments)?;
+    order.trace.as_deref().map(recording::check_name).transpose()?;
+    same_file::check(&order.written_files(), &order.other_files())?;
     if order.top {
         top::check_terminal()?;
     }
@@ -141,9 +146,11 @@ fn run(order: &Order, elf: &Path, script: Option<&[Piece]>) -> Result<u8, Error>
     let recorded_input = order.record_input.as_deref().map(start).transpose()?;
     let input = recorded_input.as_ref().map(InputRecording::memory).or(script.as_ref());
     let input_was_lost = input.is_none();
-    let session = Session::boot_with(&configuration, elf, &order.arguments, &shared, input)?;
+    let mut session = Session::boot_with(&configuration, elf, &order.arguments, &shared, input)?;
     // From here on, a signal that ends the machine does not end `boot` before the recordings have been written.
-    let deferred_end = (recording.is_some() || recorded_input.is_some()).then(DeferredEnd::begin);
+    let capture = session.take_capture();
+    let writes_at_end = recording.is_some() || recorded_input.is_some() || capture.is_some();
+    let deferred_end = writes_at_end.then(DeferredEnd::begin);
     if let Some(port) = order.configuration.gdb_port {
         say(&format!("waiting for gdb: {}", gdb_command(elf, port, reached)));
     }
@@ -156,18 +163,17 @@ fn run(order: &Order, elf: &Path, script: Option<&[Piece]>) -> Result<u8, Error>
         None => show(session, order.limit),
     };
     let shown = shown.map_err(|error| order.configuration.accelerator.explain(error));
-    let mut missing = recorded_input.and_then(|input| input.finish().err());
+    let mut missing = Vec::from_iter(capture.and_then(|capture| capture.finish().err()));
+    missing.extend(recorded_input.and_then(|input| input.finish().err()));
     match recording.map(|recording| recording.finish(elf, &title(&order.program))) {
         Some(Ok(recorded)) => recorded.to_string().lines().for_each(say),
-        Some(Err(error)) => {
-            missing.iter().for_each(|earlier| say(&earlier.to_string()));
-            missing = Some(error);
-        }
+        Some(Err(error)) => missing.push(error),
         None => {}
     }
-    if let Some(error) = missing {
+    if let Some(error) = missing.pop() {
+        missing.iter().for_each(|earlier| say(&earlier.to_string()));
         // If the program has succeeded, `boot` ends with the status of this error, so that the user notices that the
-        // input, the trace or the profiles are missing.
+        // frames, the input, the trace or the profiles are missing.
         if shown == Ok(0) {
             return Err(error);
         }

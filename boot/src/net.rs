@@ -10,7 +10,6 @@ use std::path::{self, Path};
 
 use crate::Error;
 use crate::qemu::with_path;
-use crate::reserved::Reserved;
 
 /// A network.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
@@ -132,20 +131,6 @@ fn has_device(name: &str) -> bool {
     // The lines of devices begin with their names; see proc_net(5).
     let devices = fs::read_to_string("/proc/net/dev").unwrap_or_default();
     devices.lines().filter_map(|line| line.split_once(':')).any(|(device, _)| device.trim() == name)
-}
-
-/// Checks that the file for the frames, if there is one, can be written. Opens it until the result is dropped.
-///
-/// # Errors
-///
-/// [`Error::Output`] if the file cannot be written.
-pub(crate) fn reserve_capture(file: Option<&Path>) -> Result<Reserved, Error> {
-    let mut reserved = Reserved::default();
-    if let Some(file) = file {
-        let cannot = |error| Error::Output(format!("cannot write the frames to {}: {error}", file.display()));
-        reserved.add(file).map_err(cannot)?;
-    }
-    Ok(reserved)
 }
 
 #[cfg(test)]

@@ -100,6 +100,11 @@ impl Program {
             in_crate(path, binary)
         } else if binary.is_some() {
             Err(Error::Usage("--bin is for the path of a crate, not for a file".into()))
+        } else if !kind.is_file() {
+            // A device may have no end, and a FIFO no writer.
+            Err(Error::Usage(format!(
+                "`{shown}` is not a regular file; a program is a name, the path of a crate, or an ELF file"
+            )))
         } else {
             let content = fs::read(path).map_err(|error| Error::Usage(format!("cannot read `{shown}`: {error}")))?;
             check_elf(&content).map(|()| Self::Elf(path.to_owned())).map_err(|what| {

@@ -56,6 +56,26 @@ pub fn address_of_reached(elf: &Path) -> Result<u64, Error> {
     found.map(|symbol| symbol.address()).ok_or_else(|| cannot(&"it has no symbols"))
 }
 
+/// Checks that files can be named after `timeline`.
+///
+/// # Errors
+///
+/// [`Error::Usage`] if `timeline` has no name of a file, as `.` and `/`.
+pub fn check_name(timeline: &Path) -> Result<(), Error> {
+    let what = || format!("the files of a timeline cannot be named after the folder `{}`", timeline.display());
+    timeline.file_name().map(drop).ok_or_else(|| Error::Usage(what()))
+}
+
+/// Returns the names of the files to which a timeline is written. They begin with `timeline`.
+pub fn timeline_files(timeline: &Path) -> impl Iterator<Item = PathBuf> {
+    timeline::names(timeline).into_iter()
+}
+
+/// Returns the names of the files in `directory` to which the profiles are written.
+pub fn profile_files(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    profiler::names().map(|name| directory.join(name))
+}
+
 /// The interval at which the events are copied.
 const INTERVAL: Duration = Duration::from_millis(2);
 
@@ -132,14 +152,14 @@ impl Recording {
             let error = |error| Error::Output(format!("cannot write the {what} to {}: {error}", name.display()));
             files.add(name).map_err(error)
         };
-        for name in timeline.map(timeline::names).into_iter().flatten() {
+        for name in timeline.into_iter().flat_map(timeline_files) {
             reserve(&name, "trace")?;
         }
         if let Some(directory) = profiles {
             fs::create_dir_all(directory).map_err(|error| {
                 Error::Output(format!("cannot make the directory {} for the profiles: {error}", directory.display()))
             })?;
-            profiler::names().try_for_each(|name| reserve(&directory.join(name), "profile"))?;
+            profile_files(directory).try_for_each(|name| reserve(&name, "profile"))?;
         }
         let profiles = profiles.map(|directory| Ok((directory.to_owned(), Profiler::build()?))).transpose()?;
         let cannot = |error: io::Error| Error::Qemu(format!("cannot read the memory of the trace: {error}"));
@@ -176,9 +196,12 @@ impl Recording {
     pub fn finish(mut self, elf: &Path, title: &str) -> Result<Recorded, Error> {
         // The thread that copies the events ends when the sender of its channel is dropped.
         drop(self.stop);
-        let cannot = |what| move |error: io::Error| Error::Output(format!("cannot write the {what}: {error}"));
+        let cannot = |what: &str, file: &Path| {
+            let what = format!("cannot write the {what} to {}", file.display());
+            move |error: io::Error| Error::Output(format!("{what}: {error}"))
+        };
         let traces = self.copying.join().map_err(|_| io::Error::other("the thread that copies it has panicked"));
-        let traces = traces.and_then(|traces| traces).map_err(cannot("trace"))?;
+        let traces = traces.flatten().map_err(|error| Error::Output(format!("cannot read the trace: {error}")))?;
         if traces.is_empty() {
             return Err(Error::Output("no trace: the machine has ended before its scheduler started".into()));
         }
@@ -187,10 +210,10 @@ impl Recording {
         let missed = self.until.filter(|&time| !is_recorded(time));
         let profiles = self
             .profiles
-            .map(|(directory, profiler)| profiler.write(&traces, elf, title, &directory).map_err(cannot("profile")));
+            .map(|(to, profiler)| profiler.write(&traces, elf, title, &to).map_err(cannot("profiles", &to)));
         let timeline = self.timeline.map(|file| {
             let trace = Trace::new(traces);
-            let files = timeline::write(&trace, &file).map_err(cannot("trace"))?;
+            let files = timeline::write(&trace, &file).map_err(cannot("trace", &file))?;
             Ok(Timeline { files, events: trace.events().len(), lost: trace.lost() })
         });
         let recorded = Recorded { timeline: timeline.transpose()?, profiles: profiles.transpose()?, missed };

@@ -22,14 +22,13 @@ use boot_protocol::status;
 
 use self::forward::{Destination, forward_input, forward_output};
 use crate::annotator::{OutputAnnotator, ReportAnnotator};
+use crate::capture::Capture;
 use crate::image::Writer;
 use crate::input_memory::InputMemory;
 use crate::memory_disk::MemoryDisks;
 use crate::memory_file;
-use crate::net::reserve_capture;
 use crate::process::{Process, advice_on_version};
 use crate::qemu::{Configuration, Firmware};
-use crate::reserved::Reserved;
 use crate::shared_memory::SharedMemory;
 use crate::wire::{self, Network, Wire};
 use crate::{Error, signals};
@@ -117,8 +116,8 @@ pub struct Session {
     held_input: Option<(Receiver<InputPiece>, Destination)>,
     /// Set when the machine asks for input.
     asked_for_input: Arc<AtomicBool>,
-    /// The file to which QEMU writes the frames of the network.
-    _capture: Reserved,
+    /// What writes the frames of the network to a file. `None` if there is no such file, or after it has been taken.
+    capture: Option<Capture>,
     /// The pipe to QEMU's standard input, which stays open although the machine takes its input from memory.
     _unused_pipe: Option<ChildStdin>,
     /// The network of a machine whose input is recorded.
@@ -151,15 +150,17 @@ impl Session {
         memories: &[&SharedMemory],
         input: Option<&InputMemory>,
     ) -> Result<Self, Error> {
-        let capture = reserve_capture(configuration.capture.as_deref())?;
+        let (capture, pipe) = configuration.capture.as_deref().map(Capture::start).transpose()?.unzip();
+        let pipe_name = pipe.as_ref().map(memory_file::inherited);
+        let configuration = &Configuration { capture: pipe_name, ..configuration.clone() };
         let cannot = |error: io::Error| Error::Qemu(format!("cannot pass on the shared memory: {error}"));
         let observed = memories.iter().map(|memory| memory.device());
         let observed_and_input = observed.chain(input.map(InputMemory::device)).collect::<Result<Vec<_>, _>>();
         let (mut shared, mut devices) = MemoryDisks::load(configuration)?.devices();
         let wire = input.map_or(Ok(Wire::default()), |memory| wire::start(configuration, memory))?;
         devices.extend(wire.arguments);
-        shared.extend(wire.file);
-        let with_network = |session| Self { _network: wire.network, ..session };
+        shared.extend(wire.file.into_iter().chain(pipe));
+        let with_network = |session| Self { _network: wire.network, capture, ..session };
         for (memory, words) in observed_and_input.map_err(cannot)? {
             shared.push(memory);
             devices.extend(words);
@@ -170,12 +171,12 @@ impl Session {
         };
         if configuration.firmware == Firmware::Pvh {
             let words = configuration.qemu_arguments(program, arguments)?;
-            return Self::start(program, &with_devices(words), None, shared, input, capture).map(with_network);
+            return Self::start(program, &with_devices(words), None, shared, input).map(with_network);
         }
         let line = configuration.command_line(arguments)?;
         let image = Writer::get()?.write_nameless(configuration.firmware, program, &line)?;
         let words = configuration.qemu_arguments(&memory_file::inherited(&image), arguments)?;
-        Self::start(program, &with_devices(words), Some(image), shared, input, capture).map(with_network)
+        Self::start(program, &with_devices(words), Some(image), shared, input).map(with_network)
     }
 
     /// Starts QEMU with `arguments`. QEMU inherits `files` and, if there is one, the disk image.
@@ -185,7 +186,6 @@ impl Session {
         image: Option<File>,
         mut files: Vec<File>,
         memory: Option<&InputMemory>,
-        capture: Reserved,
     ) -> Result<Self, Error> {
         // If instructions are counted, the output should be the same in each run. So the annotator does not add how
         // long ago QEMU was started.
@@ -213,7 +213,7 @@ impl Session {
             announced: None,
             held_input: destination.map(|destination| (to_write, destination)),
             asked_for_input: Arc::default(),
-            _capture: capture,
+            capture: None,
             _unused_pipe: unused_pipe,
             _network: None,
         })
@@ -223,6 +223,12 @@ impl Session {
     /// waits until the input of the previous send has been accepted. If the input is a script, each send fails.
     pub fn input(&self) -> Input {
         self.input.clone()
+    }
+
+    /// Takes what writes the frames of the network to a file, if there is such a file. After the end of the machine,
+    /// the caller can find out whether all frames have been written.
+    pub fn take_capture(&mut self) -> Option<Capture> {
+        self.capture.take()
     }
 
     /// Returns a flag that is set when the machine asks for input.

@@ -1,11 +1,14 @@
 //! What the user requests.
 
+use core::iter;
 use core::time::Duration;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use boot::build::Options;
-use boot::qemu::{Configuration, Net};
+use boot::qemu::{Access, Configuration, Net};
+use boot::recording;
+use boot::same_file::Named;
 
 /// What the user requests by the command line.
 #[derive(Debug)]
@@ -48,6 +51,37 @@ impl Order {
     /// Whether the machine has a network.
     pub(crate) fn has_network(&self) -> bool {
         self.configuration.net != Net::None
+    }
+
+    /// Returns the files that the run writes.
+    pub(crate) fn written_files(&self) -> Vec<Named> {
+        let Configuration { capture, .. } = &self.configuration;
+        let ones = [("--record-input", &self.record_input), ("--image", &self.image), ("--pcap", capture)];
+        let ones = ones.into_iter().filter_map(|(option, name)| Some((option, name.clone()?)));
+        let traces = self.trace.as_deref().into_iter().flat_map(recording::timeline_files);
+        let profiles = self.profile.as_deref().into_iter().flat_map(recording::profile_files);
+        let (traces, profiles) = (iter::repeat("--trace").zip(traces), iter::repeat("--profile").zip(profiles));
+        ones.chain(traces).chain(profiles).chain(self.disks().filter(|_| self.writes_disks())).collect()
+    }
+
+    /// Returns the other files that the command line and the standard streams name, to which no result may be written.
+    pub(crate) fn other_files(&self) -> Vec<Named> {
+        let streams =
+            [("standard input", "/dev/stdin"), ("standard output", "/dev/stdout"), ("standard error", "/dev/stderr")];
+        let program = Path::new(&self.program);
+        let program = program.is_file().then(|| ("the program", program.to_owned()));
+        let script = self.input_script.clone().map(|name| ("--input-script", name));
+        let streams = streams.into_iter().map(|(stream, name)| (stream, name.into()));
+        streams.chain(program).chain(script).chain(self.disks().filter(|_| !self.writes_disks())).collect()
+    }
+
+    fn disks(&self) -> impl Iterator<Item = Named> {
+        self.configuration.disks.iter().map(|disk| ("--disk", disk.path.clone()))
+    }
+
+    /// Whether the files that are disks may change.
+    fn writes_disks(&self) -> bool {
+        !self.configuration.icount && self.configuration.disks.iter().any(|disk| disk.access == Access::ReadWrite)
     }
 
     /// Returns how many memories the machine shares with the host, apart from disks.

@@ -13,6 +13,7 @@ mod model;
 mod terminal;
 
 use core::time::Duration;
+use std::env;
 use std::io::{self, IsTerminal as _};
 use std::time::Instant;
 
@@ -36,12 +37,15 @@ const INTERVAL: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 ///
-/// [`Error::Usage`] if standard error is no terminal.
+/// [`Error::Usage`] if standard error is no terminal, or one without control sequences.
 pub fn check_terminal() -> Result<(), Error> {
-    if io::stderr().is_terminal() {
-        return Ok(());
+    if !io::stderr().is_terminal() {
+        return Err(Error::Usage("--top draws on standard error, which is no terminal here".into()));
     }
-    Err(Error::Usage("--top draws on standard error, which is no terminal here".into()))
+    if env::var_os("TERM").is_some_and(|kind| kind == "dumb") {
+        return Err(Error::Usage("--top draws with control sequences, which the terminal lacks (TERM=dumb)".into()));
+    }
+    Ok(())
 }
 
 /// A console that shows the view on standard error. What the machine prints to standard error is kept, and is printed

@@ -30,6 +30,17 @@ fn mistakes_print_a_message_that_names_them() {
         (&["--profile=../programs"], "`--profile` takes a DIR, but `../programs` is a program"),
         (&["--icount", "--record-input", "tour"], "`--record-input` takes a FILE"),
         (&["--net=user", "--pcap", "tour"], "`--pcap` takes a FILE"),
+        (
+            &["--trace=x.json", "--net=user", "--pcap=./x.json", "tour"],
+            "--pcap and --trace use the same file, ./x.json",
+        ),
+        (
+            &["--net=user", "--pcap=src/../Cargo.toml", "--disk=Cargo.toml", "tour"],
+            "--pcap and --disk use the same file",
+        ),
+        (&["--icount", "--record-input=x.html", "--trace=x", "tour"], "--record-input and --trace use the same file"),
+        (&["/dev/zero"], "`/dev/zero` is not a regular file; a program is a name"),
+        (&["--trace=.", "tour"], "the files of a timeline cannot be named after the folder `.`"),
         (&["tour", "--smp", "2"], "cargo run -- --smp 2 tour"),
         (&["../programs", "--timeout=5"], "cargo run -- '--timeout=5' ../programs"),
         (&["new", "gmp-sched"], "`gmp-sched` cannot be the name of a program"),
@@ -198,4 +209,12 @@ fn list_help_and_version_go_to_standard_output() {
     let version = run_with("--version");
     assert_eq!(status(&version), Some(0));
     assert_eq!(text(&version.stdout), concat!("boot ", env!("CARGO_PKG_VERSION"), "\n"));
+    for option in ["--list", "--help", "--version"] {
+        let mut command = boot();
+        command.arg(option).stdout(fs::File::options().write(true).open("/dev/full").expect("a device"));
+        let output = run(command);
+        let said = text(&output.stderr);
+        assert!(said.starts_with("boot: cannot write to standard output: No space left"), "{option}: {said}");
+        assert_eq!(status(&output), Some(74), "{option}");
+    }
 }

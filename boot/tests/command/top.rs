@@ -182,4 +182,9 @@ fn view_without_a_terminal_is_refused() {
     let output = finish(top(&["sleep"]));
     assert_eq!(status(&output), Some(64));
     assert!(text(&output.stderr).contains("--top draws on standard error, which is no terminal"));
+    let mut terminal = Terminal::new();
+    let mut command = top(&["sleep"]);
+    command.env("TERM", "dumb").stderr(terminal.handle());
+    assert_eq!(status(&finish(command)), Some(64));
+    terminal.read_until("--top draws with control sequences, which the terminal lacks (TERM=dumb)");
 }

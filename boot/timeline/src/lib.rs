@@ -66,8 +66,10 @@ pub fn write(trace: &Trace, file: &Path) -> io::Result<[PathBuf; 2]> {
 
 /// Returns the names of the files that [`write()`] writes.
 pub fn names(file: &Path) -> [PathBuf; 2] {
+    // Without a slash at the end.
+    let file: PathBuf = file.components().collect();
     let has_extension = file.extension().is_some_and(|extension| extension == "json" || extension == "html");
-    let stem = if has_extension { file.with_extension("") } else { file.to_owned() };
+    let stem = if has_extension { file.with_extension("") } else { file };
     ["json", "html"].map(|extension| {
         let mut name = stem.clone().into_os_string();
         name.push(".");
@@ -86,7 +88,7 @@ mod tests {
 
     #[test]
     fn both_files_are_named_after_the_given_one() {
-        for given in ["a/run", "a/run.json", "a/run.html"] {
+        for given in ["a/run", "a/run.json", "a/run.html", "a/run/"] {
             assert_eq!(names(given.as_ref()), ["a/run.json", "a/run.html"].map(PathBuf::from));
         }
         assert_eq!(names("v1.2".as_ref())[0], Path::new("v1.2.json"));

@@ -96,6 +96,11 @@ fn file_that_cannot_be_written_is_named_and_none_is_left_behind() {
     let (status, said) = refused(&folder.path().join("no/file"), &["--net=user"]);
     assert!(said.contains("cannot write the frames to ") && said.contains("no/file: No such file"), "{said}");
     assert_eq!(status, Some(74));
+    // On this device nothing can be written. The program itself succeeds.
+    let full = boot(&["--smp=1", "--net=user", "--pcap=/dev/full"], &["squares"]).output().expect("boot runs");
+    let said = String::from_utf8_lossy(&full.stderr);
+    assert!(said.contains("boot: cannot write the frames to /dev/full: No space left on device"), "{said}");
+    assert_eq!(full.status.code(), Some(74), "{said}");
     let (status, said) = refused(&folder.path().join("file"), &[]);
     assert!(said.contains("--pcap: the machine has no network: add --net user, --port or --tap"), "{said}");
     assert_eq!((status, folder.path().read_dir().expect("a folder").count()), (Some(64), 0));
