@@ -132,7 +132,8 @@ fn with_device(cpus: usize, seed: u64, test: impl FnOnce(&Device, &'static Stack
     run(of_cpus(cpus, seed), move || {
         let device = Device::default();
         let configuration = Configuration { address: Some((ADDRESS, 24)), seed, ..Configuration::default() };
-        let stack = Stack::new(Box::new(device.clone()), guarded::make, &configuration).expect("memory");
+        let link = Box::leak(Box::new(device.clone()));
+        let Ok(stack) = Stack::new(link, guarded::make, &configuration) else { panic!("no memory") };
         let stack: &'static Stack = Box::leak(Box::new(stack));
         sim::go(|| stack.serve(0)).detach();
         sim::sleep(millis(1));
