@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod class;
+mod compile;
 mod contest;
 #[cfg(test)]
 mod documented;
@@ -12,6 +13,7 @@ mod lab;
 mod outside;
 mod predict;
 mod program;
+mod progress;
 mod report;
 mod run;
 mod selftest;

@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
@@ -81,7 +82,10 @@ impl fmt::Display for Verdict {
             Self::Panicked { test, reason } => write!(formatter, "{test}: the scheduler panicked at {reason}"),
             Self::Hangs { test } => write!(formatter, "{test} does not end"),
             Self::Crashed { test } => {
-                write!(formatter, "{test} was ended by a signal, as after an access to a wrong address")
+                write!(
+                    formatter,
+                    "{test} was ended by a signal, as after an access to a wrong address, or without memory"
+                )
             }
             Self::Left { test } => write!(formatter, "{test} ended its process before its result was known"),
             Self::NotRun { reason } => write!(formatter, "{reason}"),
@@ -108,8 +112,15 @@ const STANDS_STILL: Duration = Duration::from_secs(600);
 /// The address space that a test may use. Code that allocates without end must not fill the computer's memory.
 const MEMORY: u64 = 8 << 30;
 
+/// The largest file that a test may write. Only a trace is one.
+const FILE: u64 = 256 << 20;
+
 /// How many bytes of a test's output are read.
 const OUTPUT: u64 = 1 << 20;
+
+/// How long the end of the output may come after that of the process. A process that the test has left behind may keep
+/// it open.
+const END_OF_OUTPUT: Duration = Duration::from_secs(60);
 
 /// Builds what the checks of `lab` need in `tree`, and runs them.
 pub(crate) fn check(lab: &Lab, tree: &Tree) -> Result<Outcome> {
@@ -128,6 +139,8 @@ pub(crate) fn check(lab: &Lab, tree: &Tree) -> Result<Outcome> {
             }
         }
         let (_, path) = paths.iter().find(|(built, _)| *built == program).expect("it was built above");
+        let progress = tree.progress();
+        progress.show(&format!("check {} of {}: {}", verdicts.len() + 1, lab.checks.len(), check.property));
         verdicts.push(verdict(check, path, tree)?);
     }
     Ok(Outcome::Checked(verdicts, warnings))
@@ -208,17 +221,21 @@ pub(crate) fn limited(mut command: Command, outputs: Outputs) -> Result<(Option<
     // The output ends when the program does, so nobody else may have the other end of the pipe.
     drop(command);
     let process = Pid::from_raw(child.id().cast_signed());
-    for (resource, limit) in [(Resource::As, MEMORY), (Resource::Cpu, LIMIT)] {
+    for (resource, limit) in
+        [(Resource::As, MEMORY), (Resource::Cpu, LIMIT), (Resource::Fsize, FILE), (Resource::Core, 0)]
+    {
         // This fails only if the process has already ended.
         let _ = prlimit(process, resource, Rlimit { current: Some(limit), maximum: Some(limit) });
     }
-    let reader = thread::spawn(move || {
+    let (sender, text) = mpsc::channel();
+    thread::spawn(move || {
         let mut text = Vec::new();
-        let mut output = output.take(OUTPUT);
-        output.read_to_end(&mut text).map(|_| String::from_utf8_lossy(&text).into_owned())
+        let read = output.take(OUTPUT).read_to_end(&mut text);
+        // If nobody waits any more, it came too late.
+        let _ = sender.send(read.map_or_else(|_| String::new(), |_| String::from_utf8_lossy(&text).into_owned()));
     });
     let ended = wait(&mut child).map_err(|error| Error::file("wait for", &program, &error))?;
-    Ok((ended, reader.join().expect("it does not panic").unwrap_or_default()))
+    Ok((ended, text.recv_timeout(END_OF_OUTPUT).unwrap_or_default()))
 }
 
 /// Waits until the process has ended. Returns `None` if it stands still; in that case it has been killed.

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use serde::Deserialize;
-
+use crate::compile;
 use crate::error::{Error, Result};
+use crate::progress::Progress;
 
 /// A workspace, and the folder in which its tests are built.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub(crate) struct Tree {
     target: PathBuf,
     /// Locked while a copy is used. Two graders in one copy would grade each other's submissions.
     _lock: Option<File>,
+    /// Whether a line on the terminal may say what is being done.
+    shows_progress: bool,
 }
 
 /// The crate of the program that a student writes.
@@ -101,20 +103,21 @@ pub(crate) enum NotBuilt {
 impl Tree {
     /// The workspace at `root` itself.
     pub(crate) fn of(root: &Path) -> Self {
-        Self { root: root.to_path_buf(), target: root.join("target/lab/own"), _lock: None }
+        Self { root: root.to_path_buf(), target: root.join("target/lab/own"), shows_progress: true, _lock: None }
     }
 
     /// A copy of the workspace at `root`. What an earlier copy has built is kept, so that little is built anew.
     pub(crate) fn copy_of(root: &Path) -> Result<Self> {
-        Self::copy_number(root, 0)
+        Ok(Self { shows_progress: true, ..Self::copy_number(root, 0)? })
     }
 
-    /// Like [`copy_of`](Self::copy_of): one of several copies, which are used at the same time. Waits until no other grader uses
-    /// this one.
+    /// Like [`copy_of`](Self::copy_of): one of several copies, which are used at the same time, and show no progress.
+    /// Waits until no other grader uses this one.
     pub(crate) fn copy_number(root: &Path, number: usize) -> Result<Self> {
         let place = root.join("target/lab").join(if number == 0 { "copy".into() } else { format!("copy-{number}") });
         let lock = lock(&place).map_err(|error| Error::file("lock", &place, &error))?;
-        let tree = Self { root: place.join("source"), target: place.join("target"), _lock: Some(lock) };
+        let (root_of_copy, target) = (place.join("source"), place.join("target"));
+        let tree = Self { root: root_of_copy, target, shows_progress: false, _lock: Some(lock) };
         tree.renew(root)?;
         Ok(tree)
     }
@@ -128,6 +131,11 @@ impl Tree {
         &self.root
     }
 
+    /// The line that says how far what is done in this workspace has come.
+    pub(crate) fn progress(&self) -> Progress {
+        Progress::new(self.shows_progress)
+    }
+
     /// Builds `program`.
     pub(crate) fn build(&self, program: Program) -> core::result::Result<Built, NotBuilt> {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -139,39 +147,17 @@ impl Tree {
             cargo.args(["--config", "profile.dev.debug=false"]).arg("--target-dir").arg(self.target.join(folder));
         }
         cargo.args(["--quiet", "--message-format=json"]);
-        cargo.stdin(Stdio::null()).stderr(Stdio::piped());
-        let output =
-            cargo.output().map_err(|error| NotBuilt::Error(Error::new(format!("cannot run cargo: {error}"))))?;
-        let lines = String::from_utf8_lossy(&output.stdout);
-        let messages: Vec<Message> = lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        let path = messages.iter().find_map(|message| message.executable.clone());
-        let said = |level: &str| -> String {
-            let texts = messages.iter().filter_map(|message| message.message.as_ref());
-            texts.filter(|text| text.level == level).filter_map(|text| text.rendered.as_deref()).collect()
-        };
-        if let Some(path) = path.filter(|_| output.status.success()) {
-            return Ok(Built { path, warnings: said("warning") });
+        let output = compile::run(cargo, &self.progress()).map_err(NotBuilt::Error)?;
+        if let Some(path) = output.executable().filter(|_| output.status.success()) {
+            return Ok(Built { path, warnings: output.said("warning") });
         }
-        let errors = said("error");
-        Err(if errors.is_empty() {
-            NotBuilt::Error(Error::new(format!("cargo failed:\n{}", String::from_utf8_lossy(&output.stderr))))
-        } else {
-            NotBuilt::DoesNotCompile(errors)
+        let errors = output.said("error");
+        Err(match output.limit() {
+            _ if !errors.is_empty() => NotBuilt::DoesNotCompile(errors),
+            Some(reason) => NotBuilt::DoesNotCompile(format!("{reason}\n{}", output.errors)),
+            None => NotBuilt::Error(Error::new(format!("cargo failed:\n{}", output.errors))),
         })
     }
-}
-
-/// What a line of cargo's output says, as far as it is used here.
-#[derive(Deserialize)]
-struct Message {
-    executable: Option<PathBuf>,
-    message: Option<Diagnostic>,
-}
-
-#[derive(Deserialize)]
-struct Diagnostic {
-    level: String,
-    rendered: Option<String>,
 }
 
 /// Returns a lock on `place`, which it makes. The lock ends with the process, however that ends.
