@@ -1,5 +1,7 @@
 //! What a device that passes frames offers.
 
+use alloc::vec::Vec;
+
 use gmp_sched::time::Instant;
 
 /// The largest frame of an Ethernet: its header and 1,500 bytes.
@@ -33,10 +35,11 @@ pub trait Link: Send {
         FRAME_BYTES
     }
 
-    /// Copies the next frame that has arrived to the beginning of `frame`, which has room for the
-    /// [largest](Self::largest). Returns its length. Afterwards there is room for one frame to send, which is the answer.
-    /// Returns `None` if no frame has arrived, or there would be no room for the answer.
-    fn receive(&mut self, frame: &mut [u8]) -> Option<usize>;
+    /// Copies the next frame that has arrived to the beginning of `room`, which has the length of the
+    /// [largest](Self::largest). Returns the length of the frame. Afterwards there is room for one frame to send, which is
+    /// the answer. Returns `None` if no frame has arrived, or there would be no room for the answer. A link may exchange
+    /// `room` for one of the same length that has the frame.
+    fn receive(&mut self, room: &mut Vec<u8>) -> Option<usize>;
 
     /// Whether the device knows that the data of the frame is right that [`receive`](Self::receive) has returned last. Its
     /// checksums of TCP and UDP may then be wrong, and are not looked at.
@@ -49,6 +52,12 @@ pub trait Link: Send {
 
     /// Sends a frame of at most [so many](Self::largest_to_send) bytes. Drops the frame if there is no room.
     fn send(&mut self, frame: &[u8]);
+
+    /// Sends the first `bytes` bytes of `room`, which has the length of the [largest](Self::largest_to_send) frame, as
+    /// [`send`](Self::send) does. A link may keep `room` and leave one of the same length, so that it need not copy.
+    fn send_from(&mut self, room: &mut Vec<u8>, bytes: usize) {
+        self.send(&room[..bytes]);
+    }
 
     /// Makes the device look at what was sent, and at the room that `receive` has made. The device may look earlier.
     fn flush(&mut self);

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use gmp_sched::time::Instant;
 
 use crate::link::Link;
-use crate::memory::copy;
+use crate::packet::room_for_frame;
 
 /// The number of frames for which there is room.
 const FRAMES: usize = 1024;
@@ -18,10 +18,28 @@ const BYTES: usize = 1024 * 1024;
 /// the one before is confirmed.
 const LARGEST: usize = 14 + 20 + 20 + 32 * 1024;
 
+/// From this length on, a frame is not copied: who sends it gets another room for a frame.
+const LONG: usize = 4096;
+
+/// How many rooms are kept for that: two such frames fill the window of a connection.
+const ROOMS: usize = 2;
+
 /// A link that receives what it sends. No frame leaves the computer, so nothing depends on a device.
 #[derive(Debug, Default)]
 pub struct Loopback {
-    frames: VecDeque<Vec<u8>>,
+    frames: VecDeque<Frame>,
+    /// How much memory the frames have.
+    bytes: usize,
+    /// Free rooms for long frames.
+    rooms: Vec<Vec<u8>>,
+    /// Memory for a short frame.
+    short: Vec<u8>,
+}
+
+/// A frame that was sent: the first `bytes` bytes of `room`. A long one has a room for the largest frame.
+#[derive(Debug)]
+struct Frame {
+    room: Vec<u8>,
     bytes: usize,
 }
 
@@ -29,7 +47,15 @@ impl Loopback {
     /// Makes a link.
     #[must_use]
     pub const fn new() -> Self {
-        Self { frames: VecDeque::new(), bytes: 0 }
+        Self { frames: VecDeque::new(), bytes: 0, rooms: Vec::new(), short: Vec::new() }
+    }
+
+    /// Adds a frame. Loses it if there is no room or no memory, as an Ethernet may.
+    fn put(&mut self, frame: Frame) {
+        if self.frames.len() < FRAMES && self.frames.try_reserve(1).is_ok() {
+            self.bytes += frame.room.len();
+            self.frames.push_back(frame);
+        }
     }
 }
 
@@ -55,25 +81,40 @@ impl Link for Loopback {
     }
 
     /// The frame that is received makes room for its answer.
-    fn receive(&mut self, frame: &mut [u8]) -> Option<usize> {
-        let received = self.frames.pop_front()?;
+    fn receive(&mut self, room: &mut Vec<u8>) -> Option<usize> {
+        let Frame { room: mut received, bytes } = self.frames.pop_front()?;
         self.bytes -= received.len();
-        frame[..received.len()].copy_from_slice(&received);
-        Some(received.len())
+        if received.len() == room.len() {
+            core::mem::swap(room, &mut received);
+            if self.rooms.len() < ROOMS && self.rooms.try_reserve(1).is_ok() {
+                self.rooms.push(received);
+            }
+        } else {
+            room[..bytes].copy_from_slice(&received);
+            self.short = received;
+        }
+        Some(bytes)
     }
 
     fn can_send(&mut self) -> bool {
         self.frames.len() < FRAMES && self.bytes < BYTES
     }
 
-    /// Loses the frame if there is no room or no memory, as an Ethernet may.
     fn send(&mut self, frame: &[u8]) {
-        if self.frames.len() < FRAMES
-            && self.frames.try_reserve(1).is_ok()
-            && let Ok(copy) = copy(frame)
-        {
-            self.bytes += frame.len();
-            self.frames.push_back(copy);
+        let mut room = core::mem::take(&mut self.short);
+        room.clear();
+        if room.try_reserve_exact(frame.len()).is_ok() {
+            room.extend_from_slice(frame);
+            self.put(Frame { room, bytes: frame.len() });
+        }
+    }
+
+    fn send_from(&mut self, room: &mut Vec<u8>, bytes: usize) {
+        if bytes < LONG {
+            return self.send(&room[..bytes]);
+        }
+        if let Some(other) = self.rooms.pop().or_else(|| room_for_frame(LARGEST).ok()) {
+            self.put(Frame { room: core::mem::replace(room, other), bytes });
         }
     }
 
@@ -93,20 +134,26 @@ mod tests {
 
     #[test]
     fn frames_have_a_bounded_size_and_each_makes_room_for_an_answer() {
-        for bytes in [60, LARGEST] {
+        for bytes in [60, LONG - 1, LONG, LARGEST] {
             let mut link = Loopback::new();
-            let mut frame = vec![1; bytes];
+            let (mut to_send, mut received) = (vec![0; LARGEST], vec![0; LARGEST]);
             while link.can_send() {
-                link.send(&frame);
+                (to_send[0], to_send[bytes - 1]) = (link.frames.len() as u8, 1);
+                link.send_from(&mut to_send, bytes);
             }
-            assert_eq!(link.frames.len(), FRAMES.min(BYTES.div_ceil(bytes)));
+            let memory = if bytes < LONG { bytes } else { LARGEST };
+            assert_eq!(link.frames.len(), FRAMES.min(BYTES.div_ceil(memory)));
             // The answer may be longer.
-            for _ in 0..10 {
-                assert_eq!(link.receive(&mut frame), Some(bytes));
-                link.send(&vec![2; LARGEST]);
+            for number in 0..10 {
+                assert_eq!(link.receive(&mut received), Some(bytes));
+                assert_eq!((received[0], received[bytes - 1]), (number, 1));
+                link.send_from(&mut to_send, LARGEST);
+                assert_eq!([to_send.len(), received.len()], [LARGEST; 2]);
             }
-            let left: usize = link.frames.iter().map(Vec::len).sum();
+            let left: usize = link.frames.iter().map(|frame| frame.room.len()).sum();
             assert_eq!(link.bytes, left);
+            while link.receive(&mut received).is_some() {}
+            assert_eq!((link.bytes, link.rooms.len() <= ROOMS), (0, true));
         }
     }
 }

@@ -135,6 +135,10 @@ impl TxToken for Room<'_> {
         let result = fill(frame);
         *is_unresolved = asks_for_neighbour(frame);
         sequence::number(frame, sent);
+        if bytes <= sent.frame_bytes.into() {
+            link.send_from(room, bytes);
+            return result;
+        }
         let mut is_first = true;
         split(frame, sent.frame_bytes.into(), |part| {
             // There is room for one frame. What does not fit is lost, and sent again.

@@ -237,7 +237,7 @@ impl<Plat: Platform> Link for Queue<Plat> {
         self.largest_to_send
     }
 
-    fn receive(&mut self, frame: &mut [u8]) -> Option<usize> {
+    fn receive(&mut self, frame: &mut Vec<u8>) -> Option<usize> {
         if !self.can_send() {
             return None;
         }

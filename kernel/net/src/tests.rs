@@ -70,7 +70,7 @@ impl Link for Scripted {
         4_096
     }
 
-    fn receive(&mut self, frame: &mut [u8]) -> Option<usize> {
+    fn receive(&mut self, frame: &mut Vec<u8>) -> Option<usize> {
         if !self.can_send() {
             return None;
         }

@@ -134,7 +134,7 @@ impl Link for Through {
         self.0.largest_to_send()
     }
 
-    fn receive(&mut self, frame: &mut [u8]) -> Option<usize> {
+    fn receive(&mut self, frame: &mut Vec<u8>) -> Option<usize> {
         self.0.receive(frame)
     }
 

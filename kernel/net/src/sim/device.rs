@@ -60,7 +60,7 @@ impl<Plat: Platform> Link for Device<Plat> {
         self.shared.is_closed.load(Ordering::Relaxed)
     }
 
-    fn receive(&mut self, frame: &mut [u8]) -> Option<usize> {
+    fn receive(&mut self, frame: &mut Vec<u8>) -> Option<usize> {
         if !self.can_send() {
             return None;
         }

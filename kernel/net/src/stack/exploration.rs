@@ -57,7 +57,7 @@ impl Link for Breakable {
         self.0.may_damage()
     }
 
-    fn receive(&mut self, frame: &mut [u8]) -> Option<usize> {
+    fn receive(&mut self, frame: &mut Vec<u8>) -> Option<usize> {
         self.0.receive(frame)
     }
 

@@ -2,6 +2,8 @@
 //! [memory](crate::drivers::console::timed) that the machine shares with the host, and arrive at instants of the machine's
 //! clock.
 
+use alloc::vec::Vec;
+
 use kernel_net::Link;
 
 use crate::drivers::console::timed;
@@ -32,7 +34,7 @@ impl Link for Recorded {
         false
     }
 
-    fn receive(&mut self, frame: &mut [u8]) -> Option<usize> {
+    fn receive(&mut self, frame: &mut Vec<u8>) -> Option<usize> {
         timed::next_frame(&mut self.next, frame)
     }
 

@@ -6,6 +6,7 @@
 //! sent only while a sender waits for that. If that takes too long, the driver resets the device. The interrupt for changes of its configuration is another one. After it, the
 //! driver reads the status of the device, and resets the device if the status says so.
 
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use gmp_sched::time::Instant;
@@ -78,7 +79,7 @@ impl Link for NetDevice {
         self.device.largest_frame()
     }
 
-    fn receive(&mut self, frame: &mut [u8]) -> Option<usize> {
+    fn receive(&mut self, frame: &mut Vec<u8>) -> Option<usize> {
         if EVENTS.load(Ordering::Relaxed) != 0 {
             // Ordering: Acquire; partner: `note_change`. A change that comes after the swap is a new event.
             let events = EVENTS.swap(0, Ordering::Acquire);

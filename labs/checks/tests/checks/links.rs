@@ -97,7 +97,7 @@ impl Link for Device {
         false
     }
 
-    fn receive(&mut self, frame: &mut [u8]) -> Option<usize> {
+    fn receive(&mut self, frame: &mut Vec<u8>) -> Option<usize> {
         let work = core::mem::take(&mut self.inside().work);
         compute(work);
         let mut inside = self.inside();
