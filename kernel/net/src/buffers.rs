@@ -36,7 +36,7 @@ const DATAGRAMS: usize = 16;
 /// The size of a page of a [`Room`].
 pub const PAGE_BYTES: usize = 4096;
 /// The size of a buffer, which is that of the window.
-const BUFFER_BYTES: usize = 64 * 1024;
+pub(crate) const BUFFER_BYTES: usize = 64 * 1024;
 const BUFFER_PAGES: u32 = (BUFFER_BYTES / PAGE_BYTES) as u32;
 /// The number of pages of a [`Room`]: the buffer for what was received, and then that for what is to be sent.
 pub const ROOM_PAGES: u32 = 2 * BUFFER_PAGES;

@@ -67,6 +67,8 @@ pub(crate) struct Connection {
     pub(crate) keepalive: Option<Duration>,
     /// Whether the program has shut down the half for reading, and that for writing.
     pub(crate) is_shut: [bool; 2],
+    /// Whether the program has written bytes after the last attempt to send.
+    pub(crate) has_written: bool,
     /// How many of the next segments with data are acknowledged at once: see [`acknowledge`](Self::acknowledge).
     quick: u8,
 }
@@ -99,6 +101,7 @@ impl Connection {
             refusal: None,
             keepalive: None,
             is_shut: [false; 2],
+            has_written: false,
             quick: QUICK,
         })
     }
@@ -138,6 +141,7 @@ impl Connection {
         if let Some(buffers) = &mut self.buffers {
             buffers.put(sent);
         }
+        self.has_written = true;
         Ok(sent)
     }
 

@@ -176,19 +176,20 @@ pub(crate) fn answers_question(frame: &[u8]) -> bool {
     })
 }
 
-/// Lets the sockets of a set send what they have to send. Returns when they need attention again, which is now only if
-/// the link is full, or if a client of DHCP begins anew.
+/// Lets the sockets of a set send what they have to send. `has_data` is whether there is probably something. Returns when
+/// they need attention again, which is now only if the link is full, or if a client of DHCP begins anew.
 pub(crate) fn send(
     interface: &mut Interface,
     wire: &mut Wire,
     sockets: &mut SocketSet<'static>,
+    has_data: bool,
     now: gmp_sched::time::Instant,
 ) -> gmp_sched::time::Instant {
     let at = micros(now);
     wire.was_full = false;
     let mut packet = Packet { wire, received: None };
-    // Most calls find nothing to send, and this question costs less than the attempt.
-    let mut due = interface.poll_at(at, sockets);
+    // Most other calls find nothing to send, and this question costs less than the attempt.
+    let mut due = if has_data { Some(at) } else { interface.poll_at(at, sockets) };
     while due.is_some_and(|due| due <= at) {
         let has_sent = interface.poll_egress(at, &mut packet, sockets) != PollResult::None;
         due = interface.poll_at(at, sockets);

@@ -98,11 +98,11 @@ impl<Plat: Platform> State<Plat> {
     pub(crate) fn settle_services(&mut self, now: Instant) {
         self.settle_ipv6(now);
         let services = &mut self.services;
-        let mut due = send(&mut self.interface, &mut self.wire, &mut services.sockets, now);
+        let mut due = send(&mut self.interface, &mut self.wire, &mut services.sockets, false, now);
         // When its lease is over or a server does not answer, the client of DHCP begins anew, without sending. What it
         // then sends is due at once.
         if due <= now && !self.wire.was_full {
-            due = send(&mut self.interface, &mut self.wire, &mut services.sockets, now);
+            due = send(&mut self.interface, &mut self.wire, &mut services.sockets, false, now);
         }
         services.due = due.min(self.ipv6.due());
         if services.queries != 0 {

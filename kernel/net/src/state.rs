@@ -10,7 +10,7 @@ use smoltcp::iface::{Config, Interface};
 use smoltcp::socket::tcp::State as TcpState;
 use smoltcp::wire::EthernetAddress;
 
-use crate::buffers::MakeRoom;
+use crate::buffers::{BUFFER_BYTES, MakeRoom};
 use crate::checksums::is_intact;
 use crate::connection::Owner;
 use crate::connections::Connections;
@@ -250,7 +250,8 @@ impl<Plat: Platform> State<Plat> {
         connection.limit_silence(now);
         let was_unresolved = connection.is_unresolved;
         (self.wire.is_unresolved, self.wire.sent) = (connection.is_unresolved, connection.sent);
-        let due = send(&mut self.interface, &mut self.wire, &mut connection.sockets, now);
+        let has_written = core::mem::take(&mut connection.has_written);
+        let due = send(&mut self.interface, &mut self.wire, &mut connection.sockets, has_written, now);
         // `poll_at` of a TCP socket names as due now only what `dispatch` then sends.
         // A UDP socket drops one datagram at a time if the computer has lost its address.
         let is_done = due > now || self.wire.was_full || connection.owner == Owner::Datagrams;
@@ -271,16 +272,19 @@ impl<Plat: Platform> State<Plat> {
         self.follow(index, due, now);
     }
 
-    /// Does after a read what [`settle`](Self::settle) does after another change. A read changes neither what the
-    /// socket waits for nor who may go on. But the peer has to know if the window has grown by much.
-    pub(crate) fn settle_read(&mut self, index: usize, now: Instant) {
+    /// Does after a read of `bytes` bytes what [`settle`](Self::settle) does after another change. A read changes neither
+    /// what the socket waits for nor who may go on. But the peer has to know if the window has grown by much.
+    pub(crate) fn settle_read(&mut self, index: usize, bytes: usize) {
         let Some(connection) = self.connections.get(index) else { return };
-        let at = micros(now);
-        if self.interface.poll_at(at, &connection.sockets).is_some_and(|due| due <= at) {
-            self.settle(index, now);
-        } else {
-            self.connections.note_memory(index);
+        // Otherwise the peer knows of at least three eighths of the window.
+        if connection.socket().recv_queue() + bytes > BUFFER_BYTES / 4 {
+            let now = gmp_sched::time::now::<Plat>();
+            let at = micros(now);
+            if self.interface.poll_at(at, &connection.sockets).is_some_and(|due| due <= at) {
+                return self.settle(index, now);
+            }
         }
+        self.connections.note_memory(index);
     }
 
     /// Does what the state of a connection's socket requires: readies Gs, removes what has ended. `due` is when the
@@ -380,10 +384,11 @@ impl<Plat: Platform> State<Plat> {
     pub(crate) fn finish(&mut self) -> bool {
         // ANCHOR: finish
         self.wire.link.flush();
-        let is_needed = self.first_due() < self.asleep_until || (self.is_stalled && self.wire.link.can_send());
+        let due = self.first_due();
+        let is_needed = due < self.asleep_until || (self.is_stalled && self.wire.link.can_send());
         if is_needed {
             // It is not woken twice.
-            (self.is_stalled, self.asleep_until) = (false, self.first_due());
+            (self.is_stalled, self.asleep_until) = (false, due);
         }
         is_needed
         // ANCHOR_END: finish

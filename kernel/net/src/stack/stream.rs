@@ -143,14 +143,15 @@ impl<Plat: Platform> StreamSocket for StackStream<Plat> {
                 Take::Bytes => connection.receive(buffer),
                 Take::Nothing => connection.socket().peek_slice(buffer),
             };
-            let result = match received {
+            Some(match received {
                 Ok(0) => return None,
-                Ok(count) => Ok(count),
+                Ok(count) => {
+                    state.settle_read(index, count);
+                    Ok(count)
+                }
                 Err(RecvError::Finished) => Ok(0),
                 Err(RecvError::InvalidState) => Err(connection.reset()),
-            };
-            state.settle_read(index, time::now::<Plat>());
-            Some(result)
+            })
         })
     }
 
