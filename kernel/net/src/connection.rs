@@ -69,6 +69,9 @@ pub(crate) struct Connection {
     pub(crate) is_shut: [bool; 2],
     /// Whether the program has written bytes after the last attempt to send.
     pub(crate) has_written: bool,
+    /// How many bytes the program has written, which may overflow, and how many of them since all bytes were sent.
+    written: u32,
+    recently_written: usize,
     /// How many of the next segments with data are acknowledged at once: see [`acknowledge`](Self::acknowledge).
     quick: u8,
 }
@@ -102,6 +105,8 @@ impl Connection {
             keepalive: None,
             is_shut: [false; 2],
             has_written: false,
+            written: 0,
+            recently_written: 0,
             quick: QUICK,
         })
     }
@@ -142,7 +147,28 @@ impl Connection {
             buffers.put(sent);
         }
         self.has_written = true;
+        if self.unsent(&self.sent) == 0 {
+            self.recently_written = 0;
+        }
+        self.written = self.written.wrapping_add(sent as u32);
+        self.recently_written += sent;
         Ok(sent)
+    }
+
+    /// Returns how many bytes that the program has written were not sent yet, with `sent` as what was. Not known after the
+    /// end of the data.
+    fn unsent(&self, sent: &Sent) -> usize {
+        self.written.wrapping_sub(sent.count()) as usize
+    }
+
+    /// Whether Nagle's algorithm keeps back a segment that may be sent.
+    ///
+    /// smoltcp sends a short segment only when all bytes before it are confirmed. So the rest of a long write would wait
+    /// for the peer, which may delay its answer. As on Linux, the rest waits only for earlier short segments, so that at
+    /// most one is under way. The last segment before the recently written bytes may have been one.
+    pub(crate) fn keeps_rest(&mut self, sent: &Sent) -> bool {
+        let is_rest = (1..FRAME_BYTES).contains(&self.unsent(sent));
+        is_rest && self.socket().nagle_enabled() && self.socket().send_queue() <= self.recently_written
     }
 
     /// Takes bytes that a TCP socket has received. Returns their number.

@@ -188,6 +188,28 @@ fn little_is_sent_at_once_until_acknowledgements_come_and_again_after_a_loss() {
     assert!(after <= 2, "{after} segments after {segments:?}, and a loss");
 }
 
+/// The peer takes segments of 536 bytes, because it has not named another length.
+#[test]
+fn short_segment_waits_until_the_peer_confirms_the_one_before() {
+    let (mut bench, listener) = computer();
+    let mut peer = Peer::new(100, 7);
+    peer.connect(&mut bench);
+    let stream = bench.state.accept(listener).unwrap();
+    let write = |bench: &mut Bench, peer: &mut Peer, bytes| {
+        assert_eq!(bench.state.connection(stream).unwrap().send(&vec![7; bytes]), Ok(bytes));
+        bench.state.settle(stream, bench.now);
+        peer.receive(bench).len()
+    };
+    // A long write has a short rest.
+    for (bytes, segments) in [(10, 1), (1_000, 2), (1_500, 3), (10, 1)] {
+        assert_eq!(write(&mut bench, &mut peer, bytes), segments, "{bytes}");
+        assert_eq!([10, 10].map(|more| write(&mut bench, &mut peer, more)), [0, 0], "after {bytes}");
+        assert_eq!(peer.send(&mut bench, ACK, &[]).len(), 1);
+        assert_eq!(peer.send(&mut bench, ACK, &[]).len(), 0);
+    }
+    bench.state.release(stream, bench.now);
+}
+
 /// A peer that controls congestion sends one segment at first. It would wait for a late acknowledgement each time.
 #[test]
 fn first_segments_are_acknowledged_at_once_and_later_ones_after_a_while() {

@@ -13,6 +13,8 @@ use smoltcp::wire::{
 /// What a connection keeps of the segments that it sends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
+    /// The sequence number of its first byte.
+    pub(crate) first: TcpSeqNumber,
     /// The first sequence number that it has never used.
     pub(crate) next: Option<TcpSeqNumber>,
     /// The first sequence number of the peer that it has not acknowledged.
@@ -23,7 +25,13 @@ pub(crate) struct Sent {
 
 impl Sent {
     pub(crate) const fn new() -> Self {
-        Self { next: None, expected: TcpSeqNumber(0), frame_bytes: u16::MAX }
+        Self { first: TcpSeqNumber(0), next: None, expected: TcpSeqNumber(0), frame_bytes: u16::MAX }
+    }
+
+    /// Returns how many sequence numbers it has used, with that of the end of the data, but without that of the beginning.
+    /// They may overflow.
+    pub(crate) fn count(&self) -> u32 {
+        self.next.map_or(0, |next| next.0.wrapping_sub(self.first.0).cast_unsigned())
     }
 }
 
@@ -55,6 +63,9 @@ fn number_segment(segment: &mut [u8], [from, to]: [IpAddress; 2], sent: &mut Sen
     let end = segment.seq_number() + segment.segment_len();
     if segment.ack() {
         sent.expected = segment.ack_number();
+    }
+    if segment.syn() {
+        sent.first = end;
     }
     match sent.next {
         // A reset without an acknowledgement has the number that the peer expects.

@@ -251,7 +251,12 @@ impl<Plat: Platform> State<Plat> {
         let was_unresolved = connection.is_unresolved;
         (self.wire.is_unresolved, self.wire.sent) = (connection.is_unresolved, connection.sent);
         let has_written = core::mem::take(&mut connection.has_written);
-        let due = send(&mut self.interface, &mut self.wire, &mut connection.sockets, has_written, now);
+        let mut due = send(&mut self.interface, &mut self.wire, &mut connection.sockets, has_written, now);
+        if connection.keeps_rest(&self.wire.sent) {
+            connection.socket().set_nagle_enabled(false);
+            due = send(&mut self.interface, &mut self.wire, &mut connection.sockets, true, now);
+            connection.socket().set_nagle_enabled(true);
+        }
         // `poll_at` of a TCP socket names as due now only what `dispatch` then sends.
         // A UDP socket drops one datagram at a time if the computer has lost its address.
         let is_done = due > now || self.wire.was_full || connection.owner == Owner::Datagrams;

@@ -312,3 +312,28 @@ fn many_connections_at_once() {
         wait_for_connections(client, 0);
     });
 }
+
+/// The last segment of each write is a short one, and the one before is not acknowledged at once.
+#[test]
+fn rest_of_a_long_write_does_not_wait_for_an_acknowledgement() {
+    const BYTES: usize = 20_000;
+    with_pair(Conditions::default(), 9, |_, server, client| {
+        let listener = TcpListener::bind_on(server, "0.0.0.0:7").unwrap();
+        let near = connect(client, 7).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        for number in 0..10 {
+            let began = now();
+            near.write_all(&[1; BYTES]).unwrap();
+            let (mut rest, mut buffer) = (BYTES, [0; BYTES]);
+            while rest != 0 {
+                rest -= far.read(&mut buffer[..rest]).unwrap();
+            }
+            let took = now() - began;
+            assert!(took < Duration::from_millis(5), "write {number} took {took:?}");
+            sleep(Duration::from_millis(20));
+        }
+        drop((near, far, listener));
+        wait_for_connections(client, 0);
+        wait_for_connections(server, 0);
+    });
+}
