@@ -53,6 +53,9 @@ const BULKS: [Workload; 2] = [
     ("net_http_upload", "/discard", &["--connections", "1", "--body", "33554432"], 3),
 ];
 
+/// The workload after which the latencies at half its rate are measured.
+const HALVED: &str = "net_http_32";
+
 /// How many times as many requests a server on the host gets as one on a machine.
 const NATIVE: u32 = 10;
 
@@ -114,22 +117,11 @@ impl Server {
         let server = self.start(order)?;
         let ours = concat!("gmp-sched ", env!("CARGO_PKG_VERSION"), ", its program httpd");
         let mut results = format!("{}\n", if server.identity.is_empty() { ours } else { &server.identity });
-        let factor = if order.setting == Setting::Native { NATIVE } else { 1 };
-        for ((name, path, options, requests), is_bulk) in
-            RATES.map(|rate| (rate, false)).into_iter().chain(BULKS.map(|bulk| (bulk, true)))
-        {
-            let mut command = Command::new(&self.client);
-            command.arg(format!("http://{}:{}{path}", Ipv4Addr::LOCALHOST, server.port)).args(options);
-            command.args(["--requests", &(requests * factor).to_string()]).stderr(Stdio::piped());
-            let cannot = |error| Error::Build(format!("`{}` cannot be run: {error}", self.client.display()));
-            let ended = host_program::run(command, Some(order.limit)).map_err(cannot)?;
-            match ended.status {
-                None => return Ok((results, Some(timed_out(order.limit)))),
-                Some(status) if status.success() => {}
-                Some(_) => return Ok((results, Some(format!("{name}{}", last_lines(&ended.errors))))),
-            }
-            let Some([rate, median, high]) = parse(&ended.output) else {
-                return Ok((results, Some(format!("{name} printed no rate{}", last_lines(&ended.output)))));
+        for (workload, is_bulk) in RATES.map(|rate| (rate, false)).into_iter().chain(BULKS.map(|bulk| (bulk, true))) {
+            let name = workload.0;
+            let [rate, median, high] = match self.load(order, server.port, workload, None)? {
+                Ok(measured) => measured,
+                Err(reason) => return Ok((results, Some(reason))),
             };
             // Writing to a string cannot fail.
             let mut report = |suffix: &str, value: f64, unit: &str| {
@@ -137,13 +129,49 @@ impl Server {
             };
             if is_bulk {
                 report("", f64::from(BULK >> 20) / (median / 1e6), "MiB/s");
-            } else {
-                report("", rate, "requests/s");
-                report("_p50", median, "us");
-                report("_p99", high, "us");
+                continue;
+            }
+            report("", rate, "requests/s");
+            report("_p50", median, "us");
+            report("_p99", high, "us");
+            if name == HALVED {
+                match self.load(order, server.port, workload, Some(rate / 2.0))? {
+                    Ok([_, median, high]) => {
+                        report("_half_p50", median, "us");
+                        report("_half_p99", high, "us");
+                    }
+                    Err(reason) => return Ok((results, Some(reason))),
+                }
             }
         }
         Ok((results + "bench done\n", None))
+    }
+
+    /// Loads a server, with requests at this rate or as many as possible. Returns the rate, and the median and the 99th
+    /// percentile of latencies in microseconds, or why the load has failed.
+    fn load(
+        &self,
+        order: &Order<'_>,
+        port: u16,
+        (name, path, options, requests): Workload,
+        rate: Option<f64>,
+    ) -> Result<Result<[f64; 3], String>, Error> {
+        let factor = if order.setting == Setting::Native { NATIVE } else { 1 };
+        let mut command = Command::new(&self.client);
+        command.arg(format!("http://{}:{port}{path}", Ipv4Addr::LOCALHOST)).args(options);
+        command.args(["--requests", &(requests * factor).to_string()]).stderr(Stdio::piped());
+        if let Some(rate) = rate {
+            command.args(["--rate", &format!("{:.0}", rate.max(1.0))]);
+        }
+        let cannot = |error| Error::Build(format!("`{}` cannot be run: {error}", self.client.display()));
+        let ended = host_program::run(command, Some(order.limit)).map_err(cannot)?;
+        Ok(match ended.status {
+            None => Err(timed_out(order.limit)),
+            Some(status) if !status.success() => Err(format!("{name}{}", last_lines(&ended.errors))),
+            Some(_) => {
+                parse(&ended.output).ok_or_else(|| format!("{name} printed no rate{}", last_lines(&ended.output)))
+            }
+        })
     }
 
     /// Starts the server, and waits until it listens.

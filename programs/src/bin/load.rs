@@ -7,6 +7,9 @@
 //!
 //! With `--body BYTES` each request is a `POST` of this many zeros. With `--close` each request has a connection of its own,
 //! and its time includes that of the connection.
+//!
+//! With `--rate N` there are N requests a second, at equal distances, so that latencies below the full load show. The time of
+//! a request begins when it should be sent: if all connections still wait for answers then, that delay counts, too.
 
 #![no_std]
 #![cfg_attr(not(test), no_main)]
@@ -22,10 +25,13 @@ kernel::main!(main);
 /// The largest numbers of connections and of requests.
 const CONNECTIONS: usize = 10_000;
 const REQUESTS: usize = 10_000_000;
+/// The largest number of requests a second.
+const RATE: usize = 1_000_000;
 /// The largest body of a request.
 const BODY: usize = 1 << 30;
 
-const USAGE: &str = "usage: load http://HOST[:PORT][/PATH] [--connections N] [--requests N] [--body BYTES] [--close]";
+const USAGE: &str =
+    "usage: load http://HOST[:PORT][/PATH] [--connections N] [--requests N] [--body BYTES] [--close] [--rate N]";
 
 /// What to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,6 +41,8 @@ struct Order {
     request: String,
     connections: usize,
     requests: usize,
+    /// How many requests there are in a second. Without it, as many as possible.
+    rate: Option<usize>,
 }
 
 fn main(args: &[&str]) -> i32 {
@@ -69,7 +77,7 @@ fn main(args: &[&str]) -> i32 {
 fn parse(args: &[&str]) -> Result<Order, String> {
     let (url, options) = args.split_first().ok_or(USAGE)?;
     let (host, path) = parse_url(url).map_err(|mistake| format!("{url}: {mistake}"))?;
-    let (mut connections, mut requests, mut body, mut closes) = (8, 1000, None, false);
+    let (mut connections, mut requests, mut body, mut closes, mut rate) = (8, 1000, None, false, None);
     let mut options = options.iter();
     while let Some(&option) = options.next() {
         let mut number = |most| {
@@ -81,6 +89,7 @@ fn parse(args: &[&str]) -> Result<Order, String> {
             "--requests" => requests = number(REQUESTS)?,
             "--body" => body = Some(number(BODY)?),
             "--close" => closes = true,
+            "--rate" => rate = Some(number(RATE)?),
             _ => return Err(USAGE.into()),
         }
     }
@@ -91,7 +100,7 @@ fn parse(args: &[&str]) -> Result<Order, String> {
     }
     request += if closes { "Connection: close\r\n\r\n" } else { "\r\n" };
     request += &"\0".repeat(body.unwrap_or(0));
-    Ok(Order { host, request, connections, requests })
+    Ok(Order { host, request, connections, requests, rate })
 }
 
 /// Connects, and exchanges one request. Returns the connection if the server keeps it.
@@ -104,12 +113,13 @@ fn warm_up(order: &Order) -> Result<Option<TcpStream>, String> {
 /// Sends the requests over these connections. Returns how long each answer has taken, and the errors.
 fn run(order: &Order, streams: Vec<Option<TcpStream>>) -> (Vec<Duration>, Vec<String>) {
     let (sent, latencies, errors) = (&AtomicUsize::new(0), Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let first = now();
     scope(|scope| {
         for stream in streams {
             let (latencies, errors) = (&latencies, &errors);
             scope.go(move || {
                 let mut own = Vec::new();
-                if let Err(error) = converse(order, stream, sent, &mut own) {
+                if let Err(error) = converse(order, stream, first, sent, &mut own) {
                     errors.lock().push(error);
                 }
                 latencies.lock().append(&mut own);
@@ -119,17 +129,26 @@ fn run(order: &Order, streams: Vec<Option<TcpStream>>) -> (Vec<Duration>, Vec<St
     (latencies.into_inner(), errors.into_inner())
 }
 
-/// Sends requests, until all Gs together have sent as many as wanted. If the server ends the connection after an answer,
-/// connects again.
+/// Sends requests, until all Gs together have sent as many as wanted, the first one at the time `first`. If the server ends
+/// the connection after an answer, connects again.
 fn converse(
     order: &Order,
     mut stream: Option<TcpStream>,
+    first: Instant,
     sent: &AtomicUsize,
     latencies: &mut Vec<Duration>,
 ) -> Result<(), String> {
     let mut buffer = vec![0; HEAD_BYTES];
-    while sent.fetch_add(1, Ordering::Relaxed) < order.requests {
-        let begin = now();
+    loop {
+        let number = sent.fetch_add(1, Ordering::Relaxed);
+        if number >= order.requests {
+            return Ok(());
+        }
+        let begin = match order.rate {
+            Some(rate) => first + Duration::from_secs(number as u64) / rate as u32,
+            None => now(),
+        };
+        sleep(begin - now());
         let kept = match stream.take() {
             Some(stream) => stream,
             None => connect(&order.host).map_err(|error| error.to_string())?,
@@ -138,7 +157,6 @@ fn converse(
         latencies.push(now() - begin);
         stream = head.keeps.then_some(kept);
     }
-    Ok(())
 }
 
 /// Returns the latency that this share of the answers did not exceed, of at least one in ascending order.
@@ -173,6 +191,8 @@ mod tests {
         let order = parse(&["http://a/b", "--requests", "5"]).expect("right use");
         assert_eq!((&*order.host, order.connections, order.requests), ("a:80", 8, 5));
         assert_eq!(order.request, "GET /b HTTP/1.1\r\nHost: a:80\r\n\r\n");
+        assert_eq!(order.rate, None);
+        assert_eq!(parse(&["http://a", "--rate", "100"]).map(|order| order.rate), Ok(Some(100)));
         let order = parse(&["http://a", "--close", "--body", "2"]).expect("right use");
         let head = "POST / HTTP/1.1\r\nHost: a:80\r\nContent-Length: 2\r\nConnection: close\r\n\r\n";
         assert_eq!(order.request, format!("{head}\0\0"));
