@@ -182,5 +182,6 @@ mod tests {
         let expected = [(begin(0)..begin(1), 1), (begin(BUCKETS - 1)..Duration::MAX, 1)];
         assert!(counter.read().buckets().eq(expected));
         assert_eq!(counter.read().percentile(100), Some(Duration::MAX));
+        assert_eq!(counter.read().longest_since(&Latencies::default()), least_of(BUCKETS - 1));
     }
 }

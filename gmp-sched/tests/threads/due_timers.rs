@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::entered::THREADS;
@@ -17,6 +18,8 @@ const MOST: usize = 50_000;
 #[test]
 fn timer_of_a_busy_p_fires_on_an_idle_one() {
     THREADS.run(2, || {
+        // Meanwhile the other P becomes idle, and its M parks.
+        thread::sleep(Duration::from_millis(50));
         let has_fired = Arc::new(AtomicBool::new(false));
         let fires = has_fired.clone();
         let _timer = native::after_func(Duration::from_millis(1), move || fires.store(true, Ordering::Relaxed));

@@ -20,6 +20,20 @@ fn with_processors(body: fn(usize)) {
     }
 }
 
+/// It is known where a G will continue while it waits to continue: not before it has begun, and not while it runs.
+#[test]
+fn g_is_suspended_somewhere_while_it_waits_to_continue() {
+    THREADS.run_with(1, |scheduler| {
+        let main = scheduler.goroutines().find(|goroutine| goroutine.status() == Status::Running).unwrap();
+        let handle = native::go(native::yield_now);
+        let other = scheduler.goroutines().find(|goroutine| goroutine.id() == handle.id()).unwrap();
+        assert_eq!((main.suspended_at(), other.suspended_at()), (None, None));
+        native::yield_now();
+        assert!(other.suspended_at().is_some());
+        handle.join().unwrap();
+    });
+}
+
 #[test]
 fn results_are_dropped_exactly_once() {
     struct Counted(Arc<AtomicUsize>);

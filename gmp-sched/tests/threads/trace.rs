@@ -40,6 +40,19 @@ fn events_read_during_writes_are_whole() {
     });
 }
 
+/// A P that goes out of use during a trace keeps its track. A P that was not in use has none.
+#[test]
+fn p_that_goes_out_of_use_keeps_its_track() {
+    THREADS.run_with(3, |scheduler| {
+        native::set_procs(2).unwrap();
+        scheduler.start_trace(1000).unwrap();
+        native::set_procs(1).unwrap();
+        let tracks = scheduler.traces().into_iter().map(|trace| trace.track);
+        let of_ps: Vec<_> = tracks.filter(|track| matches!(track, Track::Processor(_))).collect();
+        assert_eq!(of_ps, [Track::Processor(0), Track::Processor(1)]);
+    });
+}
+
 /// A thread that is not an M readies a G. The event is on the track of callers without a P.
 #[test]
 fn foreign_thread_that_readies_a_g_is_recorded() {
