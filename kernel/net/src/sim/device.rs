@@ -124,7 +124,7 @@ mod tests {
         let report = sim::run(Config::default(), || {
             let network = Network::<Sim>::new(1);
             let [from, to] = [1, 2].map(|last| network.host([10, 0, 0, last]).unwrap());
-            network.set_way(from, to, Conditions { rate: Some(1_000_000), ..Conditions::default() });
+            network.set_path(from, to, Conditions { rate: Some(1_000_000), ..Conditions::default() });
             let mut device = Device::new(network.shared.clone(), 0).unwrap();
             let mut frame = [0; 1_000];
             frame[..6].copy_from_slice(&mac(1));

@@ -169,7 +169,7 @@ impl<Plat: Platform> Network<Plat> {
         Ok(number)
     }
 
-    /// Sets what happens to the frames on all ways between hosts, from now on. Those that are under way arrive as they
+    /// Sets what happens to the frames on all paths between hosts, from now on. Those that are under way arrive as they
     /// would have.
     ///
     /// # Panics
@@ -187,11 +187,11 @@ impl<Plat: Platform> Network<Plat> {
     ///
     /// If a share is not between 0 and 1, the rate is 0, a stack is no host of this network, or there is no memory.
     #[track_caller]
-    pub fn set_way(&self, from: &'static Stack<Plat>, to: &'static Stack<Plat>, conditions: Conditions) {
+    pub fn set_path(&self, from: &'static Stack<Plat>, to: &'static Stack<Plat>, conditions: Conditions) {
         conditions.check();
         let mut wires = self.shared.wires.lock();
         let (from, to) = (wires.number(from), wires.number(to));
-        wires.set_way(from, to, conditions);
+        wires.set_path(from, to, conditions);
     }
 
     /// Divides the network: these hosts reach each other, and no others, and the others do not reach them. Frames that

@@ -37,9 +37,9 @@ pub(super) struct Host<Plat: Platform> {
 }
 
 /// One direction between two hosts.
-struct Way {
+struct Path {
     conditions: Option<Conditions>,
-    /// Decides about the frames. Each way has its own, so that what happens on one way does not depend on the others.
+    /// Decides about the frames. Each path has its own, so that what happens on one path does not depend on the others.
     random: fastrand::Rng,
     /// The sender transmits until then.
     busy_until: Instant,
@@ -48,9 +48,9 @@ struct Way {
 /// All hosts and what is between them.
 pub(super) struct Wires<Plat: Platform> {
     pub(super) hosts: Vec<Host<Plat>>,
-    /// The ways by the numbers of the sender and the receiver.
-    ways: HashMap<(usize, usize), Way, FixedState>,
-    /// The conditions of all ways that have none of their own.
+    /// The paths by the numbers of the sender and the receiver.
+    paths: HashMap<(usize, usize), Path, FixedState>,
+    /// The conditions of all paths that have none of their own.
     conditions: Conditions,
     seed: u64,
     /// The number of parts into which the network has been divided since it was whole.
@@ -69,8 +69,8 @@ pub(super) fn mac(number: usize) -> [u8; 6] {
 impl<Plat: Platform> Wires<Plat> {
     pub(super) fn new(seed: u64) -> Self {
         let (hosts, totals) = (Vec::new(), Totals::default());
-        let ways = HashMap::with_hasher(FixedState::with_seed(0));
-        Self { hosts, ways, conditions: Conditions::default(), seed, parts: 0, count: 0, totals }
+        let paths = HashMap::with_hasher(FixedState::with_seed(0));
+        Self { hosts, paths, conditions: Conditions::default(), seed, parts: 0, count: 0, totals }
     }
 
     /// Adds a host, for which there is room.
@@ -87,28 +87,28 @@ impl<Plat: Platform> Wires<Plat> {
         self.hosts.iter().position(|host| ptr::eq(host.stack, stack)).expect("the stack is no host of this network")
     }
 
-    /// Returns a way, or `None` if there is no memory for it.
-    fn way(&mut self, from: usize, to: usize) -> Option<&mut Way> {
-        self.ways.try_reserve(1).ok()?;
+    /// Returns a path, or `None` if there is no memory for it.
+    fn path(&mut self, from: usize, to: usize) -> Option<&mut Path> {
+        self.paths.try_reserve(1).ok()?;
         let seed = FixedState::with_seed(self.seed).hash_one((from, to));
         let make =
-            || Way { conditions: None, random: fastrand::Rng::with_seed(seed), busy_until: Instant::from_nanos(0) };
-        Some(self.ways.entry((from, to)).or_insert_with(make))
+            || Path { conditions: None, random: fastrand::Rng::with_seed(seed), busy_until: Instant::from_nanos(0) };
+        Some(self.paths.entry((from, to)).or_insert_with(make))
     }
 
-    /// Sets the conditions of all ways.
+    /// Sets the conditions of all paths.
     pub(super) fn set_conditions(&mut self, conditions: Conditions) {
         self.conditions = conditions;
-        self.ways.values_mut().for_each(|way| way.conditions = None);
+        self.paths.values_mut().for_each(|path| path.conditions = None);
     }
 
-    /// Sets the conditions of one way.
+    /// Sets the conditions of one path.
     ///
     /// # Panics
-    /// If there is no memory for the way.
+    /// If there is no memory for the path.
     #[track_caller]
-    pub(super) fn set_way(&mut self, from: usize, to: usize, conditions: Conditions) {
-        self.way(from, to).expect("memory for a way between two hosts").conditions = Some(conditions);
+    pub(super) fn set_path(&mut self, from: usize, to: usize, conditions: Conditions) {
+        self.path(from, to).expect("memory for a path between two hosts").conditions = Some(conditions);
     }
 
     /// Makes a part of the network of these hosts.
@@ -146,17 +146,17 @@ impl<Plat: Platform> Wires<Plat> {
     /// Sends a frame from one host to another. Returns when it is transmitted.
     fn pass(&mut self, from: usize, to: usize, frame: &[u8], now: Instant) -> Instant {
         let (of_all, is_whole) = (self.conditions, self.hosts[from].part == self.hosts[to].part);
-        let Some(way) = self.way(from, to) else {
+        let Some(path) = self.path(from, to) else {
             self.totals.sent += 1;
             self.totals.lost += 1;
             return now;
         };
-        let conditions = way.conditions.unwrap_or(of_all);
+        let conditions = path.conditions.unwrap_or(of_all);
         // The same number of random numbers for each frame, so that each of the conditions can be changed alone.
-        let [lost, duplicate, reorder] = core::array::from_fn(|_| way.random.f64());
-        let jitters = [way.random.f64(), way.random.f64()].map(|share| conditions.jitter.mul_f64(share));
-        let transmitted = way.busy_until.max(now) + conditions.transmission(frame.len());
-        way.busy_until = transmitted;
+        let [lost, duplicate, reorder] = core::array::from_fn(|_| path.random.f64());
+        let jitters = [path.random.f64(), path.random.f64()].map(|share| conditions.jitter.mul_f64(share));
+        let transmitted = path.busy_until.max(now) + conditions.transmission(frame.len());
+        path.busy_until = transmitted;
         self.totals.sent += 1;
         if !is_whole || lost < conditions.loss {
             self.totals.lost += 1;

@@ -169,8 +169,8 @@ fn sockets(hosts: [&'static Stack; 2]) -> [UdpSocket; 2] {
 fn delay_is_that_of_each_way() {
     with_pair(Conditions::default(), 1, |network, server, client| {
         let [near, far] = sockets([server, client]);
-        network.set_way(client, server, Conditions { delay: millis(300), ..Conditions::default() });
-        network.set_way(server, client, Conditions { delay: millis(100), ..Conditions::default() });
+        network.set_path(client, server, Conditions { delay: millis(300), ..Conditions::default() });
+        network.set_path(server, client, Conditions { delay: millis(100), ..Conditions::default() });
         let answers = go(move || {
             near.recv(&mut [0; 1]).unwrap();
             near.send(b"x").unwrap();
@@ -260,7 +260,7 @@ fn connection_that_only_the_client_has_is_reset() {
         let connects = go(move || connect(client, 7).unwrap());
         // The request and the answer for the MAC address take 20 ms, and then the first segment takes 10.
         sleep(millis(35));
-        network.set_way(client, server, Conditions { loss: 1.0, ..Conditions::default() });
+        network.set_path(client, server, Conditions { loss: 1.0, ..Conditions::default() });
         let stream = connects.join().unwrap();
         assert_eq!(server.usage().half_open, 1);
         stream.write_all(b"x").unwrap();
@@ -288,7 +288,7 @@ fn end_in_all_states(shards: usize) {
         let used = (connect(client, 7).unwrap(), listener.accept().unwrap());
         let (closing, accepted) = (connect(client, 7).unwrap(), listener.accept().unwrap());
         let queued = connect(client, 7).unwrap();
-        network.set_way(server, client, Conditions { loss: 1.0, ..Conditions::default() });
+        network.set_path(server, client, Conditions { loss: 1.0, ..Conditions::default() });
         let half_open = go(move || connect(client, 7).map(drop));
         let datagrams = UdpSocket::bind_on(client, "0.0.0.0:9").unwrap();
         closing.write_all(b"nobody confirms this").unwrap();

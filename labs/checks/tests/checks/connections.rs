@@ -147,10 +147,10 @@ fn lost_frames_are_sent_again() {
             let ways = [[client, server], [server, client]];
             for (number, [from, to]) in ways.into_iter().enumerate() {
                 sim::sleep(millis(500));
-                network.set_way(from, to, Conditions { loss: 1.0, ..Conditions::default() });
+                network.set_path(from, to, Conditions { loss: 1.0, ..Conditions::default() });
                 stream.write_all(b"x").expect("there is room");
                 sim::sleep(millis(1));
-                network.set_way(from, to, Conditions::default());
+                network.set_path(from, to, Conditions::default());
                 let read = stream.read_until(&mut [0; 10], Limit::after(Duration::from_secs(10)));
                 let what = ["a byte", "the answer to a byte"][number];
                 assert!(read == Ok(1), "{what} was lost, and after 10 s, a read returned {read:?} (seed {seed})");
