@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use gmp_sched::platform::SLICE;
 use gmp_sched::select;
-use gmp_sched::sim::{self, Ticker, Timer, after, after_func, go, now};
+use gmp_sched::sim::{self, Config, Sim, Ticker, Timer, after, after_func, go, now};
+use gmp_sched::syscall::syscall;
 use gmp_sched::time::Instant;
 
 use crate::anything::microseconds;
@@ -15,6 +17,28 @@ use crate::several::{go_each, join_all, spawn_each};
 /// The largest accepted delay of a timer. The Gs of the test do not keep a CPU busy for nearly as long, so a longer
 /// delay is an error of the scheduler.
 const LATE: Duration = Duration::from_millis(20);
+
+/// A G has set a timer before it makes a system call. The timer is due during the call, which nobody else knows: the CPU of
+/// the idle P has its own timers. So sysmon hands the P off in time, although the idle P could take the work of queues.
+#[test]
+fn timer_of_a_p_in_a_system_call_fires_beside_an_idle_p() {
+    for seed in 0..50 {
+        let run = sim::run(Config { cpus: 2, processors: 2, seed, ..Config::default() }, || {
+            // The thread of sysmon begins in a first call.
+            sim::syscall(2 * SLICE);
+            // In short steps, so that the other CPU makes progress meanwhile: its M becomes idle.
+            (0..200).for_each(|_| sim::work(SLICE / 4000));
+            let due = now() + SLICE / 8;
+            let late = Arc::new(Mutex::new(None));
+            let fired = late.clone();
+            let _timer = after_func(SLICE / 8, move || *fired.lock().unwrap() = Some(now() - due));
+            syscall::<Sim, _>(|| (0..3000).for_each(|_| sim::work(SLICE / 4000)));
+            let late = late.lock().unwrap().expect("the timer fires during the call");
+            assert!(late < SLICE / 4, "the timer fires {late:?} late");
+        });
+        run.unwrap();
+    }
+}
 
 /// How a timer was set: the time at which each setting is due, and the index of the setting that is in effect.
 #[derive(Default)]
