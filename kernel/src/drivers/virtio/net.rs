@@ -3,8 +3,9 @@
 //! service of `drivers::net`, which has the stack take it by `receive` here, and thus from the device's `Frames`.
 //!
 //! Both queues have the same interrupt. The device interrupts for each frame that arrives, and for frames that it has
-//! sent only while a sender waits for that. If that takes too long, the driver resets the device. The interrupt for changes of its configuration is another one. After it, the
-//! driver reads the status of the device, and resets the device if the status says so.
+//! sent only while a sender waits for that. If that takes too long, the driver resets the device. The interrupt for
+//! changes of its configuration is another one. After it, the driver reads the status of the device, and resets the
+//! device if the status says so.
 
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU8, Ordering};
