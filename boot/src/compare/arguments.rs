@@ -59,6 +59,11 @@ pub struct Arguments {
     #[arg(requires = "native")]
     pub procs: Vec<u32>,
 
+    /// With --smp and `net`: connect the servers to this TAP device of the host, which has the address 10.0.2.2/24, in
+    /// place of QEMU's network
+    #[arg(long, value_name = "NAME", requires = "smp")]
+    pub tap: Option<String>,
+
     /// How many times each peer runs, in turn, where time is measured. The table has medians
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
@@ -177,13 +182,17 @@ fn default_procs(cpus: u32) -> Vec<u32> {
 ///
 /// # Errors
 ///
-/// The parser's error, or an error that says that no peer is left. A request for `--help` is also returned as an error,
-/// which contains the help.
+/// The parser's error, or an error that says that no peer is left, or that there is no server for a TAP device. A request
+/// for `--help` is also returned as an error, which contains the help.
 pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Arguments, clap::Error> {
     let arguments = Arguments::try_parse_from([OsString::from("compare")].into_iter().chain(words))?;
+    let refuse =
+        |why| <Arguments as clap::CommandFactory>::command().error(clap::error::ErrorKind::ValueValidation, why);
     if arguments.settings().into_iter().all(|setting| arguments.peers(setting).is_empty()) {
-        let why = "no peer is left: without --native there are `ours` and `go`";
-        return Err(<Arguments as clap::CommandFactory>::command().error(clap::error::ErrorKind::ValueValidation, why));
+        return Err(refuse("no peer is left: without --native there are `ours` and `go`"));
+    }
+    if arguments.tap.is_some() && arguments.filters.iter().all(|filter| filter != FILTER) {
+        return Err(refuse("--tap is for servers, which the word `net` selects"));
     }
     Ok(arguments)
 }
@@ -239,6 +248,15 @@ mod tests {
         assert_eq!(of("net yield", Setting::Machine(2)), ("yield".to_owned(), true));
         assert_eq!(of("net", Setting::Instructions), (LOOPBACK.join(" "), false));
         assert_eq!(of("net_echo", Setting::Native), ("net_echo".to_owned(), false));
+    }
+
+    #[test]
+    fn tap_device_is_for_servers_on_machines() {
+        assert_eq!(arguments("--smp 1 --tap tap0 net").expect("right use").tap.as_deref(), Some("tap0"));
+        for (words, reason) in [("--smp 1 --tap tap0 yield", "--tap is for servers"), ("--tap tap0 net", "--smp")] {
+            let error = arguments(words).expect_err("no server on a machine");
+            assert!(error.contains(reason), "{error}");
+        }
     }
 
     #[test]

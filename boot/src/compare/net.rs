@@ -7,11 +7,13 @@
 use core::fmt::Write as _;
 use core::time::Duration;
 use std::io::{BufRead as _, BufReader, Read};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::path::PathBuf;
 use std::process::{ChildStdout, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
+
+use boot_protocol::kernel_option::IP;
 
 use super::peers::linux::Linux;
 use super::peers::{Cache, Order, go, host, last_lines, machine, timed_out};
@@ -29,6 +31,9 @@ pub(super) const LOOPBACK: [&str; 5] = ["net_connect", "net_echo", "net_poll_wak
 
 /// The port on which the servers of machines listen.
 const PORT: u16 = 80;
+
+/// The address of the machine, in QEMU's network and on a TAP device. The host has the address `10.0.2.2`.
+const MACHINE: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
 
 /// How long a server may take until it listens.
 const START: Duration = Duration::from_secs(60);
@@ -82,8 +87,8 @@ enum Place {
 struct Running {
     _machine: Option<Process>,
     _program: Option<Started>,
-    /// The port of the host that leads to the server.
-    port: u16,
+    /// The address and the port at which the host reaches the server.
+    address: SocketAddrV4,
     /// The line in which the server identifies itself. Ours has none.
     identity: String,
 }
@@ -119,7 +124,7 @@ impl Server {
         let mut results = format!("{}\n", if server.identity.is_empty() { ours } else { &server.identity });
         for (workload, is_bulk) in RATES.map(|rate| (rate, false)).into_iter().chain(BULKS.map(|bulk| (bulk, true))) {
             let name = workload.0;
-            let [rate, median, high] = match self.load(order, server.port, workload, None)? {
+            let [rate, median, high] = match self.load(order, server.address, workload, None)? {
                 Ok(measured) => measured,
                 Err(reason) => return Ok((results, Some(reason))),
             };
@@ -135,7 +140,7 @@ impl Server {
             report("_p50", median, "us");
             report("_p99", high, "us");
             if name == HALVED {
-                match self.load(order, server.port, workload, Some(rate / 2.0))? {
+                match self.load(order, server.address, workload, Some(rate / 2.0))? {
                     Ok([_, median, high]) => {
                         report("_half_p50", median, "us");
                         report("_half_p99", high, "us");
@@ -152,13 +157,13 @@ impl Server {
     fn load(
         &self,
         order: &Order<'_>,
-        port: u16,
+        address: SocketAddrV4,
         (name, path, options, requests): Workload,
         rate: Option<f64>,
     ) -> Result<Result<[f64; 3], String>, Error> {
         let factor = if order.setting == Setting::Native { NATIVE } else { 1 };
         let mut command = Command::new(&self.client);
-        command.arg(format!("http://{}:{port}{path}", Ipv4Addr::LOCALHOST)).args(options);
+        command.arg(format!("http://{address}{path}")).args(options);
         command.args(["--requests", &(requests * factor).to_string()]).stderr(Stdio::piped());
         if let Some(rate) = rate {
             command.args(["--rate", &format!("{:.0}", rate.max(1.0))]);
@@ -177,18 +182,28 @@ impl Server {
     /// Starts the server, and waits until it listens.
     fn start(&self, order: &Order<'_>) -> Result<Running, Error> {
         let port = free_port()?;
-        let with_port = || Configuration {
-            net: Net::User,
-            ports: vec![Port { protocol: Protocol::Tcp, host: port, guest: PORT }],
-            ..machine::configuration(order.setting)
+        let machine = machine::configuration(order.setting);
+        // The machine has one network, and the host reaches the server through it.
+        let (machine, address) = match (&self.place, order.tap) {
+            (Place::Host(..), _) => (machine, SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)),
+            (_, None) => {
+                let ports = vec![Port { protocol: Protocol::Tcp, host: port, guest: PORT }];
+                (Configuration { net: Net::User, ports, ..machine }, SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))
+            }
+            (_, Some(name)) => {
+                let kernel_options = vec![format!("{IP}={MACHINE}/24")];
+                let machine = Configuration { net: Net::Tap(name.to_owned()), kernel_options, ..machine };
+                (machine, SocketAddrV4::new(MACHINE, PORT))
+            }
         };
+        machine.check_network()?;
         let (machine, program, output) = match &self.place {
             Place::Kernel(elf) => {
-                let (machine, output, _input) = Process::start(&with_port().qemu_arguments(elf, &[])?, Vec::new())?;
+                let (machine, output, _input) = Process::start(&machine.qemu_arguments(elf, &[])?, Vec::new())?;
                 (Some(machine), None, output)
             }
             Place::Linux(linux) => {
-                let (machine, output) = linux.serve(&with_port(), &format!("serve :{PORT}"))?;
+                let (machine, output) = linux.serve(&machine, &format!("serve :{PORT}"))?;
                 (Some(machine), None, output)
             }
             Place::Host(program, words) => {
@@ -204,7 +219,7 @@ impl Server {
             }
         };
         let identity = wait_until_it_listens(output)?;
-        Ok(Running { _machine: machine, _program: program, port, identity })
+        Ok(Running { _machine: machine, _program: program, address, identity })
     }
 }
 

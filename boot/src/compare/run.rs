@@ -64,7 +64,8 @@ fn compare(setting: Setting, arguments: &Arguments, cache: &Cache) -> (Compariso
     let rounds = arguments.rounds(setting);
     for round in 0..rounds {
         for procs in arguments.procs(setting) {
-            let order = Order { setting, procs, filters: &filters, limit: arguments.limit() };
+            let tap = arguments.tap.as_deref();
+            let order = Order { setting, procs, filters: &filters, tap, limit: arguments.limit() };
             // The order of the peers is reversed in every second round. So if the host becomes slower or faster, the
             // advantage does not always go to the same peer.
             let mut failed = Vec::new();

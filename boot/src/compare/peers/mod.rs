@@ -38,6 +38,8 @@ pub struct Order<'a> {
     pub procs: u32,
     /// The filters: a workload runs if its name contains one of these words, or if there are no words.
     pub filters: &'a [String],
+    /// The TAP device of the host to which a machine with a server is connected, in place of QEMU's network.
+    pub tap: Option<&'a str>,
     /// The time limit.
     pub limit: Duration,
 }
