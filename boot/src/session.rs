@@ -150,14 +150,14 @@ impl Session {
         memories: &[&SharedMemory],
         input: Option<&InputMemory>,
     ) -> Result<Self, Error> {
-        let (capture, pipe) = configuration.capture.as_deref().map(Capture::start).transpose()?.unzip();
+        let (capture, mut pipe) = configuration.capture.as_deref().map(Capture::start).transpose()?.unzip();
         let pipe_name = pipe.as_ref().map(memory_file::inherited);
         let configuration = &Configuration { capture: pipe_name, ..configuration.clone() };
         let cannot = |error: io::Error| Error::Qemu(format!("cannot pass on the shared memory: {error}"));
         let observed = memories.iter().map(|memory| memory.device());
         let observed_and_input = observed.chain(input.map(InputMemory::device)).collect::<Result<Vec<_>, _>>();
         let (mut shared, mut devices) = MemoryDisks::load(configuration)?.devices();
-        let wire = input.map_or(Ok(Wire::default()), |memory| wire::start(configuration, memory))?;
+        let wire = input.map_or(Ok(Wire::default()), |memory| wire::start(configuration, memory, &mut pipe))?;
         devices.extend(wire.arguments);
         shared.extend(wire.file.into_iter().chain(pipe));
         let with_network = |session| Self { _network: wire.network, capture, ..session };

@@ -9,6 +9,7 @@
 //! With counted instructions, idle time passes at once. So that peers can answer in time, the machine waits at each
 //! check of the memory until the clock of the host has advanced as far as its own.
 
+use core::iter;
 use core::time::Duration;
 use std::ffi::OsString;
 use std::fs::File;
@@ -52,13 +53,18 @@ pub(crate) fn pace_device(backend: &str) -> [OsString; 4] {
 }
 
 /// Starts the network of a machine that gets its input from `memory`. If that is a script, the frames are in the
-/// memory, and there is no network.
+/// memory, and there is no network. The network's QEMU writes its frames to the pipe `capture`, if there is one, and takes
+/// it over.
 ///
 /// # Errors
 ///
 /// [`Error::Qemu`] if QEMU cannot be started, or this process has too many open files. [`Error::Usage`] if the path of the
 /// file for the frames is not valid.
-pub(crate) fn start(configuration: &Configuration, memory: &InputMemory) -> Result<Wire, Error> {
+pub(crate) fn start(
+    configuration: &Configuration,
+    memory: &InputMemory,
+    capture: &mut Option<File>,
+) -> Result<Wire, Error> {
     let cannot = |error: io::Error| Error::Qemu(format!("cannot connect the machine to its network: {error}"));
     let Some(sent) = memory.sent().transpose().map_err(cannot)? else { return Ok(Wire::default()) };
     let Some(feed) = memory.feed() else {
@@ -73,7 +79,8 @@ pub(crate) fn start(configuration: &Configuration, memory: &InputMemory) -> Resu
     let mut words: Vec<OsString> = words.into_iter().chain(hub).map(OsString::from).collect();
     words.extend(configuration.capture.as_deref().map(net::to_file).transpose()?.into_iter().flatten());
     let (messages, their_messages) = io::pipe().map_err(cannot)?;
-    let qemu = Process::start_with(&words, vec![OwnedFd::from(theirs).into()], their_messages.into())?;
+    let files = iter::once(OwnedFd::from(theirs).into()).chain(capture.take()).collect();
+    let qemu = Process::start_with(&words, files, their_messages.into())?;
     thread::spawn(move || show_errors(messages));
     let (paced, pace) = UnixStream::pair().map_err(cannot)?;
     // The smallest buffer that the system allows has room for a few bytes, each of which is a check.
