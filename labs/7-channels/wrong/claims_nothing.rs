@@ -1,5 +1,5 @@
 //! The waiter has no generation, so a partner ends a wait that its limit is ending, and readies the G a second time.
-//! fails: limit
+//! fails: limit, races
 
 // ANCHOR: wait
         me.waiter.prepare(me, WaitGeneration::SOLE, slot.cast());
