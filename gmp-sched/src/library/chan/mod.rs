@@ -152,9 +152,9 @@ pub fn try_channel<T, Plat: Platform>(capacity: usize) -> Result<(Sender<T, Plat
     make(capacity, BubbleRef::current())
 }
 
-/// Like [`try_channel`], but the channel belongs to no [bubble](self#bubbles), also if the calling G is in one. For what
-/// readies Gs from outside of bubbles, such as a network: while a G of a bubble waits for the channel, the clock of the
-/// bubble stands.
+/// Like [`try_channel`], but the channel belongs to no [bubble](self#bubbles), even if the calling G is in one. It is for
+/// code that readies Gs from outside of bubbles, such as a network: while a G of a bubble waits for the channel, the clock
+/// of the bubble does not advance.
 ///
 /// # Errors
 ///

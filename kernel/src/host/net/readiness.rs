@@ -179,7 +179,8 @@ impl<S: Source + AsFd> Watched<S> {
     pub(super) fn select(&self, way: Way) -> Result<Receiver<()>, NetError> {
         assert_may_block();
         let mut selects = self.direction(way).select();
-        // The poller is in no bubble, and so is the channel: while a G of a bubble selects, the bubble's clock stands.
+        // The poller's thread is in no bubble, so the channel must be in none, either. While a G of a bubble waits for it,
+        // the clock of the bubble does not advance.
         let receiver = selects.readiness.receiver(|| try_channel_in_no_bubble(1), || self.is_ready(way))?;
         selects.expected.get_or_insert_with(expect_wakes);
         Ok(receiver)
