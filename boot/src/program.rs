@@ -201,7 +201,11 @@ fn package(manifest: &Path) -> Result<(Metadata, Package), Error> {
     // Cargo must run in the folder of the crate, because it reads the configuration files of its current folder and of
     // the parents of that folder.
     command.current_dir(manifest.parent().unwrap_or(Path::new(".")));
-    let metadata = command.exec().map_err(|error| cannot(&error))?;
+    let metadata = command.exec().map_err(|error| match error {
+        // Cargo itself cannot be run. That is no mistake in the command line.
+        cargo_metadata::Error::Io(error) => Error::Build(format!("cannot run cargo: {error}")),
+        error => cannot(&error),
+    })?;
     let package = metadata.packages.iter().find(|package| package.manifest_path.as_std_path() == manifest).cloned();
     let package =
         package.ok_or_else(|| cannot(&"it is a workspace, not a crate: give the path of one of its crates"))?;

@@ -77,9 +77,11 @@ impl Ending {
         let failed = |what: String| Self::Failed(Error::Qemu(format!("{what}{}", advice_on_version())));
         match exit.code() {
             Some(0) if was_reset => Self::Reset,
-            Some(0) => {
-                Self::Failed(Error::Qemu("the machine was ended by gdb, or by a command to QEMU's monitor".to_owned()))
-            }
+            Some(0) => Self::Failed(Error::Qemu(
+                "the machine was ended by gdb, by a command to QEMU's monitor, or by an argument with which QEMU only \
+                 prints something (such as -version)"
+                    .to_owned(),
+            )),
             Some(1) => failed("QEMU failed; see its output above".to_owned()),
             Some(code) => status::status_of_qemu_exit(code)
                 .map_or_else(|| failed(format!("QEMU ended with the unknown status {code}")), Self::Status),

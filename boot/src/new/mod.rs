@@ -41,22 +41,11 @@ pub fn create(path: &Path) -> Result<String, Error> {
         _ => Error::Usage(format!("cannot make `{}`: {error}", path.display())),
     };
     fs::create_dir(path).map_err(cannot)?;
-    let folder = path.canonicalize().map_err(cannot)?;
-    let root = checkout::root().canonicalize().map_err(cannot)?;
-    let kernel = kernel_from(&folder, &root);
-    if let Err(error) = check_unicode(&folder).and_then(|_| check_unicode(&kernel)) {
-        // An error is ignored, because an empty folder does no harm.
-        let _ = fs::remove_dir(path);
-        return Err(error);
-    }
-    fs::create_dir(folder.join("src")).map_err(cannot)?;
-    fs::write(folder.join("Cargo.toml"), manifest(name, &kernel)).map_err(cannot)?;
-    fs::write(folder.join("src/main.rs"), PROGRAM).map_err(cannot)?;
-    // `trace` is the name that the documentation uses for the trace of a program on threads.
-    fs::write(folder.join(".gitignore"), "/target\n/trace\n").map_err(cannot)?;
-    // With this `Cargo.lock` the crate uses the versions of the dependencies with which the kernel is tested. These
-    // versions have been downloaded already.
-    fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).map_err(cannot)?;
+    fill(path, name, cannot).inspect_err(|_| {
+        // Otherwise half a crate would remain, and the next try would find that the folder exists. There is nothing to
+        // report if the folder cannot be removed: the user learns the first error.
+        let _ = fs::remove_dir_all(path);
+    })?;
     let (shown, boot) = (path.display(), boot_command(path));
     Ok(format!(
         "Made the program `{name}` in `{shown}`. In that folder\n  \
@@ -65,6 +54,23 @@ pub fn create(path: &Path) -> Result<String, Error> {
          and here\n  \
          {boot}\n                 boots it on a machine of its own\n"
     ))
+}
+
+/// Writes the files of the crate `name` into the folder `path`, which is empty. The errors of files are made by `cannot`.
+fn fill(path: &Path, name: &str, cannot: impl Fn(io::Error) -> Error) -> Result<(), Error> {
+    let folder = path.canonicalize().map_err(&cannot)?;
+    let root = checkout::root().canonicalize().map_err(&cannot)?;
+    let kernel = kernel_from(&folder, &root);
+    check_unicode(&folder).and_then(|_| check_unicode(&kernel))?;
+    fs::create_dir(folder.join("src")).map_err(&cannot)?;
+    fs::write(folder.join("Cargo.toml"), manifest(name, &kernel)).map_err(&cannot)?;
+    fs::write(folder.join("src/main.rs"), PROGRAM).map_err(&cannot)?;
+    // `trace` is the name that the documentation uses for the trace of a program on threads.
+    fs::write(folder.join(".gitignore"), "/target\n/trace\n").map_err(&cannot)?;
+    // With this `Cargo.lock` the crate uses the versions of the dependencies with which the kernel is tested. These
+    // versions have been downloaded already.
+    fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).map_err(&cannot)?;
+    Ok(())
 }
 
 /// Returns the command that boots the crate in the folder `path`.
