@@ -1,5 +1,7 @@
 //! The network on the host: what programs see there is what they see on the machine.
 
+#[path = "../net/tests/shared/bubble.rs"]
+mod bubble;
 #[path = "../net/tests/shared/selects.rs"]
 mod selects;
 
@@ -11,9 +13,10 @@ use std::time::Duration;
 
 use gmp_sched::cancel::ContextError;
 use gmp_sched::chan::TryRecvError;
-use gmp_sched::native::{self, synctest};
+use gmp_sched::native;
 use kernel::net::{self, MAX_DATAGRAM, NetError, Shutdown, TcpListener, TcpStream, UdpSocket, Usage};
-use kernel::prelude::{Receiver, go, now, select, sleep};
+use kernel::platform::synctest;
+use kernel::prelude::{Receiver, channel, go, now, select, sleep};
 
 const LATE: NetError = NetError::Limit(ContextError::DeadlineExceeded);
 
@@ -41,7 +44,7 @@ fn network_of_the_host_is_that_of_the_machine() {
         reads_after_a_shutdown_return_nothing();
         each_of_several_selects_gets_what_has_arrived();
         write_to_a_connection_that_has_ended_does_not_say_that_the_program_has_shut_it_down();
-        clock_of_a_bubble_stands_during_a_select();
+        bubble::clock_stands_during_waits();
         only_gs_may_call();
         assert_eq!(net::usage(), Usage::default());
     });
@@ -316,29 +319,6 @@ fn panicking_g_leaves_no_socket() {
         std::panic::resume_unwind(Box::new("on purpose"));
     });
     assert!(dies.join().is_err() && HAD_SOCKETS.load(Ordering::Relaxed));
-}
-
-/// The peer is outside of the bubble, and sends when the G of the bubble waits. With a clock that advances, the time
-/// limit would be over at once.
-fn clock_of_a_bubble_stands_during_a_select() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let peer = thread::spawn(move || {
-        let (mut peer, _) = listener.accept().unwrap();
-        thread::sleep(Duration::from_millis(20));
-        std::io::Write::write_all(&mut peer, b"late").unwrap();
-    });
-    let took = synctest::test(move || {
-        let stream = TcpStream::connect(address).unwrap();
-        let begin = now();
-        select! {
-            recv(stream.readable().unwrap()) -> _ => assert_eq!(stream.read(&mut [0; 9]), Ok(4)),
-            timeout(Duration::from_secs(3_600)) => panic!("the clock has advanced"),
-        }
-        now() - begin
-    });
-    assert_eq!(took, Duration::ZERO);
-    native::blocking(|| peer.join()).unwrap();
 }
 
 fn only_gs_may_call() {

@@ -30,6 +30,7 @@ pub(crate) fn new_goroutine<Plat, N, F, T>(
     processor: &'static Processor<Plat>,
     creator: &'static Goroutine<Plat>,
     goroutine: &'static Goroutine<Plat>,
+    bubble_of: Option<&'static Goroutine<Plat>>,
     end: StackEnd<'_, Plat>,
     body: F,
 ) -> JoinHandle<T, Plat>
@@ -40,7 +41,7 @@ where
 {
     closure::install::<Plat, N, F, T, _>(end, body, NoScope);
     initialize(machine, processor, creator, goroutine);
-    make_runnable(machine, processor, creator, goroutine);
+    make_runnable(machine, processor, bubble_of, goroutine);
     JoinHandle::new(goroutine)
 }
 
@@ -57,15 +58,15 @@ fn initialize<Plat: Platform>(
     goroutine.begin(id, Some(creator.id()));
 }
 
-/// Makes a new G runnable and puts it into `runnext`. `creator` is the calling G.
+/// Makes a new G runnable, in the bubble of `bubble_of` if that G is in one, and puts it into `runnext`.
 #[inline(always)]
 fn make_runnable<Plat: Platform>(
     machine: &'static Machine<Plat>,
     processor: &'static Processor<Plat>,
-    creator: &'static Goroutine<Plat>,
+    bubble_of: Option<&'static Goroutine<Plat>>,
     goroutine: &'static Goroutine<Plat>,
 ) {
-    if let Some(bubble) = creator.bubble() {
+    if let Some(bubble) = bubble_of.and_then(Goroutine::bubble) {
         bubble.admit(goroutine);
     }
     goroutine.set_status(Status::Runnable);
@@ -99,7 +100,7 @@ where
     closure::install::<Plat, N, F, T, _>(StackEnd::of(goroutine), body, children);
     children.add(&pinned);
     initialize(machine, processor, me, goroutine);
-    make_runnable(machine, processor, me, goroutine);
+    make_runnable(machine, processor, Some(me), goroutine);
     Ok(JoinHandle::new(goroutine))
 }
 

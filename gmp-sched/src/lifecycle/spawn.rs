@@ -48,7 +48,7 @@ where
     let CurrentGoroutine { pinned: _pinned, machine, processor, me } = caller;
     goroutine.set_name(None);
     let end = StackEnd::of(goroutine);
-    Ok(new_goroutine::<Plat, N, F, T>(machine, processor, me, goroutine, end, body))
+    Ok(new_goroutine::<Plat, N, F, T>(machine, processor, me, goroutine, Some(me), end, body))
 }
 
 /// Runs `body` as a new G. Like [`try_go`], but panics if there is no memory.
@@ -91,13 +91,14 @@ pub struct Builder<'a, Plat: Platform> {
     name: Option<&'a str>,
     stack_size: usize,
     parameter: u64,
+    is_in_no_bubble: bool,
     _platform: PhantomData<fn() -> Plat>,
 }
 
 impl<'a, Plat: Platform> Builder<'a, Plat> {
     /// Makes a builder for Gs without a name and with a stack of the standard size, as [`go`] spawns them.
     pub const fn new() -> Self {
-        Self { name: None, stack_size: Plat::STACK_SIZE, parameter: 0, _platform: PhantomData }
+        Self { name: None, stack_size: Plat::STACK_SIZE, parameter: 0, is_in_no_bubble: false, _platform: PhantomData }
     }
 
     /// Sets the name of the G in lists of Gs and reports; the first [`NAME_LIMIT`](crate::NAME_LIMIT) bytes are kept.
@@ -118,6 +119,13 @@ impl<'a, Plat: Platform> Builder<'a, Plat> {
     /// it has no effect. See also [`set_parameter`](crate::by_policy::set_parameter).
     pub const fn parameter(mut self, parameter: u64) -> Self {
         self.parameter = parameter;
+        self
+    }
+
+    /// Lets the G be in no [bubble](crate#features), also if the caller is in one. For Gs that serve the whole program,
+    /// such as that of a driver, and that are spawned by whoever is the first to need them.
+    pub const fn in_no_bubble(mut self) -> Self {
+        self.is_in_no_bubble = true;
         self
     }
 
@@ -159,7 +167,8 @@ impl<'a, Plat: Platform> Builder<'a, Plat> {
         if self.parameter != 0 && machine.scheduler().policy().is_some() {
             goroutine.ranking.begin_next(self.parameter);
         }
-        Ok(new_goroutine::<Plat, F, F, T>(machine, processor, me, goroutine, StackEnd::of(goroutine), body))
+        let (bubble_of, end) = (Some(me).filter(|_| !self.is_in_no_bubble), StackEnd::of(goroutine));
+        Ok(new_goroutine::<Plat, F, F, T>(machine, processor, me, goroutine, bubble_of, end, body))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use gmp_sched::chan::{Receiver, try_channel};
+use gmp_sched::chan::Receiver;
 use gmp_sched::platform::{OutOfResources, Platform};
 use gmp_sched::time::Instant;
 use smoltcp::socket::tcp::State as TcpState;
@@ -42,7 +42,7 @@ impl<Plat: Platform> State<Plat> {
     pub(crate) fn selectable(&mut self, index: usize, way: Way) -> Result<Receiver<(), Plat>, NetError> {
         let is_broken = self.check_link().is_err();
         let (selects, is_ready) = self.connections.selects(index);
-        selects[way as usize].receiver(|| try_channel(1), || is_broken || is_ready[way as usize])
+        selects[way as usize].receiver(|| is_broken || is_ready[way as usize])
     }
 
     /// Makes a connection one of the program, which `accept` has got from the listeners.

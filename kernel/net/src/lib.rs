@@ -128,3 +128,4 @@ pub use socket::{DatagramSocket, ListenerSocket, Open, Socket, StreamSocket, Tak
 pub use stack::{Configuration, Ipv6, Network, Stack, StackDatagrams, StackListener, StackStream, Usage};
 pub use stream::TcpStream;
 pub use udp::{MAX_DATAGRAM, UdpSocket};
+pub use wake::WokenBy;

@@ -16,10 +16,10 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
 use gmp_sched::cancel::Limit;
-use gmp_sched::chan::{Receiver, try_channel};
+use gmp_sched::chan::Receiver;
 use gmp_sched::goroutine::GoroutineId;
 use gmp_sched::platform::{OutOfResources, Platform};
-use gmp_sched::sync::{LimitedCondvar as _, LimitedMutex as _, Mutex};
+use gmp_sched::sync::{LimitedMutex as _, Mutex};
 
 use crate::abandoned::Users;
 use crate::error::NetError;
@@ -27,6 +27,7 @@ use crate::key::{Key, overlap};
 use crate::memory::{Reserved, room};
 use crate::readiness::{Readiness, Waits};
 use crate::state::FIRST_FREE_PORT;
+use crate::wake::WokenBy;
 
 /// The largest number of connections of a listener that are half-open or wait for `accept`.
 pub(crate) const BACKLOG: usize = 128;
@@ -72,6 +73,7 @@ struct Table<Plat: Platform> {
     places: Vec<Place<Plat>>,
     /// Whether the link is broken.
     is_broken: bool,
+    woken_by: WokenBy,
 }
 
 /// The listeners, by their indices.
@@ -103,8 +105,8 @@ impl<Plat: Platform> Table<Plat> {
 }
 
 impl<Plat: Platform> Listeners<Plat> {
-    pub(crate) const fn new() -> Self {
-        Self(Mutex::new(Table { places: Vec::new(), is_broken: false }))
+    pub(crate) const fn new(woken_by: WokenBy) -> Self {
+        Self(Mutex::new(Table { places: Vec::new(), is_broken: false, woken_by }))
     }
 
     /// Makes a listener. Returns its index and its port, which is a free one if the port of `at` is 0.
@@ -121,7 +123,7 @@ impl<Plat: Platform> Listeners<Plat> {
         let index = unused.unwrap_or(table.places.len());
         if unused.is_none() {
             table.places.try_reserve(1).map_err(|_| OutOfResources)?;
-            let (waits, select) = (Reserved::new()?.fill(Waits::new()), Readiness::new());
+            let (waits, select) = (Reserved::new()?.fill(Waits::new(table.woken_by)), Readiness::new(table.woken_by));
             table.places.push(Place { listener: None, waits, select, users: Users::Nobody, is_owned: false });
         }
         let place = &mut table.places[index];
@@ -207,14 +209,14 @@ impl<Plat: Platform> Listeners<Plat> {
         let Place { listener, select, users, .. } = &mut table.places[index];
         users.add(user);
         let need_not_wait = listener.as_ref().is_none_or(|listener| !listener.ready.is_empty());
-        select.receiver(|| try_channel(1), || table.is_broken || need_not_wait)
+        select.receiver(|| table.is_broken || need_not_wait)
     }
 
     /// Ends a listener, if it has not ended. The caller has to reset its connections, and then to [free](Self::free)
     /// the place if the program has dropped the value.
     pub(crate) fn end(&self, index: usize) -> Option<Listener> {
         let place = &mut self.0.lock().places[index];
-        place.select = Readiness::new();
+        place.select.close();
         place.listener.take()
     }
 

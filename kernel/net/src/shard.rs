@@ -4,12 +4,12 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use gmp_sched::cancel::Limit;
 use gmp_sched::platform::Platform;
-use gmp_sched::sync::{Condvar, LimitedCondvar as _, LimitedMutex as _, Mutex, MutexGuard};
+use gmp_sched::sync::{LimitedMutex as _, Mutex, MutexGuard};
 use gmp_sched::time;
 
 use crate::error::NetError;
 use crate::own::Own;
-use crate::readiness::Waits;
+use crate::readiness::{Queue, Waits};
 use crate::state::State;
 use crate::wake::Wake;
 
@@ -97,7 +97,7 @@ impl<Plat: Platform> Shard<Plat> {
     pub(crate) fn wait<R>(
         &'static self,
         limit: Limit<'_, Plat>,
-        queue: &Condvar<Plat>,
+        queue: &Queue<Plat>,
         mut act: impl FnMut(&mut State<Plat>) -> Option<Result<R, NetError>>,
     ) -> Result<R, NetError> {
         // ANCHOR: wait

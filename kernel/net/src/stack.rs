@@ -19,7 +19,6 @@ use gmp_sched::cancel::Limit;
 use gmp_sched::goroutine::GoroutineId;
 use gmp_sched::platform::Platform;
 use gmp_sched::sync::Mutex;
-use gmp_sched::time;
 use smoltcp::wire::DnsQueryType;
 
 pub use self::listener::StackListener;
@@ -196,7 +195,7 @@ impl<Plat: Platform> Stack<Plat> {
             return;
         }
         for goroutine in core::mem::take(&mut *self.abandoned.lock()) {
-            self.shards.iter().for_each(|shard| shard.with(|state| state.abandon(goroutine, time::now::<Plat>())));
+            self.shards.iter().for_each(|shard| shard.with(|state| state.abandon(goroutine, state.now())));
             while let Some(listener) = self.listeners.left_by(goroutine) {
                 self.end_listener(listener);
             }
@@ -209,14 +208,14 @@ impl<Plat: Platform> Stack<Plat> {
         if !others.is_empty()
             && let Some(own) = owner.take_news()
         {
-            others.iter().for_each(|shard| shard.with(|state| state.adopt(own, time::now::<Plat>())));
+            others.iter().for_each(|shard| shard.with(|state| state.adopt(own, state.now())));
         }
     }
 
     /// Ends a listener, and resets its connections that no program has accepted. Its index stays in use.
     fn end_listener(&'static self, index: usize) {
         for it in self.listeners.end(index).into_iter().flat_map(Listener::connections) {
-            self.shards[it.shard].with(|state| state.reset(it.index, index, time::now::<Plat>()));
+            self.shards[it.shard].with(|state| state.reset(it.index, index, state.now()));
         }
     }
 
@@ -307,7 +306,7 @@ impl<Plat: Platform> Stack<Plat> {
 
     fn query(&'static self, name: &str, kind: DnsQueryType, limit: Limit<'_, Plat>) -> Result<Vec<IpAddr>, NetError> {
         let owner = self.owner();
-        let query = owner.with(|state| state.ask(name, kind, time::now::<Plat>()))?;
+        let query = owner.with(|state| state.ask(name, kind, state.now()))?;
         let mut is_over = false;
         let addresses = owner.wait(limit, &owner.configured.readable, |state| {
             let answer = state.answer(query);

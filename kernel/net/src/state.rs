@@ -27,6 +27,7 @@ use crate::sequence::Sent;
 use crate::services::{self, Services};
 use crate::stack::{Configuration, Ipv6, OWNER};
 use crate::time_wait::{self, TimeWaits};
+use crate::wake::WokenBy;
 
 /// The ports that are chosen for connections, and for listeners without a fixed port.
 pub(crate) const FIRST_FREE_PORT: u16 = 49_152;
@@ -63,6 +64,7 @@ pub(crate) struct State<Plat: Platform> {
     asleep_until: Instant,
     /// Whether that G waits until the link can send.
     is_stalled: bool,
+    woken_by: WokenBy,
     pub(crate) last_port: u16,
     /// For `connect`, which waits for an address of this computer.
     pub(crate) configured: &'static Waits<Plat>,
@@ -94,6 +96,7 @@ pub(crate) struct Common<'c, Plat: Platform> {
     pub(crate) flows: Flows,
     pub(crate) listeners: &'static Listeners<Plat>,
     pub(crate) make_room: MakeRoom,
+    pub(crate) woken_by: WokenBy,
     /// Only the [owner](OWNER) of the services needs it; the others [adopt](State::adopt) the addresses that it finds.
     pub(crate) configuration: &'c Configuration,
     pub(crate) now: Instant,
@@ -107,7 +110,7 @@ impl<Plat: Platform> State<Plat> {
         link: &'static mut dyn Link,
         common: &Common<'_, Plat>,
     ) -> Self {
-        let &Common { ref flows, listeners, make_room, configuration, now } = common;
+        let &Common { ref flows, listeners, make_room, woken_by, configuration, now } = common;
         let seed = configuration.seed.wrapping_add((shard as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let mac = EthernetAddress(link.mac());
         let mut config = Config::new(mac.into());
@@ -125,20 +128,26 @@ impl<Plat: Platform> State<Plat> {
             interface,
             wire,
             ipv6: Addresses::new(kind, mac, now),
-            connections: Connections::new(seed.rotate_left(32), make_room),
+            connections: Connections::new(seed.rotate_left(32), make_room, woken_by),
             time_waits: TimeWaits::new(seed.rotate_left(16), time_wait::MOST / flows.shards()),
             services: Services::new(memory.services, own_configuration, now),
             udp_sockets: 0,
             abandoned: 0,
             asleep_until: Instant::NEVER,
             is_stalled: false,
+            woken_by,
             last_port: (seed >> 16) as u16,
-            configured: memory.configured.fill(Waits::new()),
+            configured: memory.configured.fill(Waits::new(woken_by)),
             received: memory.received,
         };
         state.services.due = state.services.due.min(state.ipv6.due());
         state.note_own(now);
         state
+    }
+
+    /// Returns the time of the network. The calling G may be in a bubble, whose clock is another one.
+    pub(crate) fn now(&self) -> Instant {
+        self.woken_by.now::<Plat>()
     }
 
     pub(crate) fn is_link_up(&self) -> bool {
@@ -283,7 +292,7 @@ impl<Plat: Platform> State<Plat> {
         let Some(connection) = self.connections.get(index) else { return };
         // Otherwise the peer knows of at least three eighths of the window.
         if connection.socket().recv_queue() + bytes > BUFFER_BYTES / 4 {
-            let now = gmp_sched::time::now::<Plat>();
+            let now = self.woken_by.now::<Plat>();
             let at = micros(now);
             if self.interface.poll_at(at, &connection.sockets).is_some_and(|due| due <= at) {
                 return self.settle(index, now);

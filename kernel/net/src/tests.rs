@@ -29,6 +29,7 @@ use crate::listeners::{Listener, Listeners};
 use crate::memory::Reserved;
 use crate::stack::{Configuration, Usage};
 use crate::state::{Common, Memory, State};
+use crate::wake::WokenBy;
 
 pub(crate) const OWN: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 1]);
 pub(crate) const OTHER: EthernetAddress = EthernetAddress([2, 0, 0, 0, 0, 2]);
@@ -109,8 +110,10 @@ impl Bench {
     pub(crate) fn with(configuration: &Configuration, room: usize) -> Self {
         let other = Arc::new(Mutex::new(Other { room, ..Other::default() }));
         let now = Instant::from_nanos(1_000_000_007);
-        let (flows, listeners) = (Flows::new(1, configuration.seed), Reserved::new().unwrap().fill(Listeners::new()));
-        let common = Common { flows, listeners, make_room: guarded::make, configuration, now };
+        let (flows, listeners) =
+            (Flows::new(1, configuration.seed), Reserved::new().unwrap().fill(Listeners::new(WokenBy::Device)));
+        let common =
+            Common { flows, listeners, make_room: guarded::make, woken_by: WokenBy::Device, configuration, now };
         let link = Reserved::new().unwrap().fill(Scripted(other.clone()));
         let state = State::new(0, Memory::new(0, link).unwrap(), link, &common);
         Self { state, other, now }

@@ -212,7 +212,7 @@ impl Served {
             let stack = self.stack.get().ok_or(NetError::Device)?;
             if !self.is_served.load(Ordering::Relaxed) {
                 for number in self.servers.load(Ordering::Relaxed)..stack.servers() {
-                    let serves = Builder::new().name(name).try_go(move || stack.serve(number));
+                    let serves = Builder::new().name(name).in_no_bubble().try_go(move || stack.serve(number));
                     serves.map_err(|_| OutOfResources)?.detach();
                     self.servers.store(number + 1, Ordering::Relaxed);
                 }

@@ -1,7 +1,7 @@
 //! What Ctrl-C does to a program that ends by itself. The machine and the host have this module in common.
 
 use crate::console::wait_for_interrupt;
-use crate::platform::{Context, OnceCell, go};
+use crate::platform::{Builder, Context, OnceCell};
 
 /// Returns a context that is done when the user asks the program to end: by Ctrl-C, or by the signal SIGINT for `boot` or
 /// for the process on the host. A program that has called this function has two seconds from then on. After them, and at
@@ -18,11 +18,13 @@ pub fn interrupted() -> &'static Context {
     static INTERRUPTED: OnceCell<Context> = OnceCell::new();
     INTERRUPTED.get_or_init(|| {
         let (context, cancel) = Context::background().with_cancel();
-        go(move || {
-            wait_for_interrupt();
-            cancel.cancel();
-        })
-        .detach();
+        Builder::new()
+            .in_no_bubble()
+            .go(move || {
+                wait_for_interrupt();
+                cancel.cancel();
+            })
+            .detach();
         context
     })
 }

@@ -1,11 +1,14 @@
 //! Tests of connections from the machine to itself.
 
+#[path = "../../../kernel/net/tests/shared/bubble.rs"]
+mod bubble;
 #[path = "../../../kernel/net/tests/shared/selects.rs"]
 mod selects;
 
 use kernel::chan::TryRecvError;
 use kernel::internals;
 use kernel::net::{self, NetError, Shutdown, TcpListener, TcpStream, UdpSocket, Usage};
+use kernel::platform::synctest;
 use kernel::prelude::*;
 
 use crate::several::{go_each, join_all};
@@ -73,6 +76,13 @@ fn selects_wait_for_sockets() {
     selects::wait_for_sockets(listener, datagrams, |address| TcpStream::connect(address).unwrap(), 300_000);
 }
 guest_test!(selects_wait_for_sockets, smp = &[1, 2]);
+
+/// The first use of the loopback, which starts the Gs that serve it, is in the bubble. They serve it afterwards, too.
+fn clock_of_a_bubble_stands_during_waits_for_the_network() {
+    bubble::clock_stands_during_waits();
+    returns_what_is_sent("127.0.0.1");
+}
+guest_test!(clock_of_a_bubble_stands_during_waits_for_the_network, smp = &[1, 2]);
 
 fn network_that_is_not_there_is_an_error() {
     assert_eq!(TcpListener::bind("0.0.0.0:7").map(drop), Err(NetError::NoNetwork));

@@ -115,7 +115,7 @@ impl<Plat: Platform> Condvar<Plat> {
     #[doc(alias = "Wait")]
     #[track_caller]
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, Plat>) {
-        self.wait_with(guard, None);
+        self.wait_with(guard, None, WaitReason::CondvarWait);
     }
 
     /// Waits as long as `condition` holds for the value of the mutex. See [`Condvar`] for an example.
@@ -142,7 +142,7 @@ impl<Plat: Platform> Condvar<Plat> {
     /// In the cases that [`Condvar`] lists for a wait.
     #[track_caller]
     pub fn wait_until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T, Plat>, deadline: Instant) -> WaitTimeoutResult {
-        WaitTimeoutResult(!self.wait_with(guard, Some(&deadline.into())))
+        WaitTimeoutResult(!self.wait_with(guard, Some(&deadline.into()), WaitReason::CondvarWait))
     }
 
     /// Waits like [`wait`](Self::wait), but waits for a notification no longer than `timeout`. The result says whether
@@ -242,12 +242,13 @@ impl<Plat: Platform> Condvar<Plat> {
         &self,
         guard: &mut MutexGuard<'_, T, Plat>,
         limit: Option<&Limit<'_, Plat>>,
+        reason: WaitReason,
     ) -> bool {
         // SAFETY: the mutex is unlocked below while this function borrows `guard`, so nothing accesses the value
         // through the guard meanwhile. The mutex is locked again before this function returns. It unwinds only before
         // the unlock: the window `Relock` ends the program if a panic comes later.
         let mutex = unsafe { MutexGuard::mutex(guard).raw() };
-        let blocking = Blocking::<Plat>::new(WaitReason::CondvarWait, limit);
+        let blocking = Blocking::<Plat>::new(reason, limit);
         let mut state = self.state.lock();
         let address = core::ptr::from_ref(mutex).addr();
         if state.queue.is_empty() {

@@ -185,6 +185,25 @@ pub trait LimitedCondvar<Plat: Platform> {
         guard: &mut MutexGuard<'_, T, Plat>,
         limit: impl Into<Limit<'l, Plat>>,
     ) -> Result<(), ContextError>;
+
+    /// Waits like [`wait_limited`](Self::wait_limited), for a notification from a G that serves a device. For drivers.
+    /// The wait reason is `IO wait`. A G of a [bubble](crate#features) does not wait durably, because the device is
+    /// outside of the bubble: the clock of the bubble does not advance meanwhile, and a G outside of the bubble may
+    /// notify it.
+    ///
+    /// # Errors
+    ///
+    /// There was no notification within the limit.
+    ///
+    /// # Panics
+    ///
+    /// In the same cases as a [`Condvar`]'s wait.
+    #[track_caller]
+    fn wait_for_device<'l, T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T, Plat>,
+        limit: impl Into<Limit<'l, Plat>>,
+    ) -> Result<(), ContextError>;
 }
 
 impl<Plat: Platform> LimitedCondvar<Plat> for Condvar<Plat> {
@@ -195,6 +214,18 @@ impl<Plat: Platform> LimitedCondvar<Plat> for Condvar<Plat> {
         limit: impl Into<Limit<'l, Plat>>,
     ) -> Result<(), ContextError> {
         let limit = limit.into();
-        if self.wait_with(guard, Some(&limit)) { Ok(()) } else { Err(limit.ended()) }
+        let notified = self.wait_with(guard, Some(&limit), WaitReason::CondvarWait);
+        if notified { Ok(()) } else { Err(limit.ended()) }
+    }
+
+    #[track_caller]
+    fn wait_for_device<'l, T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T, Plat>,
+        limit: impl Into<Limit<'l, Plat>>,
+    ) -> Result<(), ContextError> {
+        let limit = limit.into();
+        let notified = self.wait_with(guard, Some(&limit), WaitReason::IoWait);
+        if notified { Ok(()) } else { Err(limit.ended()) }
     }
 }

@@ -25,7 +25,7 @@ use crate::buffers::MakeRoom;
 use crate::error::NetError;
 use crate::memory::{Reserved, room};
 use crate::stack::{Configuration, Memory, Stack};
-use crate::wake::Wake;
+use crate::wake::WokenBy;
 
 /// What has happened in a network. A frame for all hosts counts once for each of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -56,7 +56,7 @@ pub struct Network<Plat: Platform> {
     shared: Arc<Shared<Plat>>,
     seed: u64,
     make_room: MakeRoom,
-    make_wake: fn() -> Wake<Plat>,
+    woken_by: WokenBy,
     shards: usize,
     served: Mutex<Vec<Served<Plat>>, Plat>,
 }
@@ -81,7 +81,7 @@ impl<Plat: Platform> Network<Plat> {
     pub fn new(seed: u64) -> Self {
         let shared = Shared { wires: Mutex::new(Wires::new(seed)), is_closed: AtomicBool::new(false) };
         let served = Mutex::new(Vec::new());
-        Self { shared: Arc::new(shared), seed, make_room, make_wake: Wake::by_gs, shards: 1, served }
+        Self { shared: Arc::new(shared), seed, make_room, woken_by: WokenBy::Gs, shards: 1, served }
     }
 
     /// Lets the hosts that are made from now on have as many [shards](Configuration::shards).
@@ -104,7 +104,7 @@ impl<Plat: Platform> Network<Plat> {
     /// a signal, so outside of the simulator a deadlock is not reported.
     #[must_use]
     pub fn with_interrupts(mut self) -> Self {
-        self.make_wake = Wake::by_device;
+        self.woken_by = WokenBy::Device;
         self
     }
 
@@ -163,7 +163,7 @@ impl<Plat: Platform> Network<Plat> {
         let servers = room(self.shards + 1)?;
         wires.hosts.try_reserve(1).map_err(|_| OutOfResources)?;
         served.try_reserve(1).map_err(|_| OutOfResources)?;
-        let stack = &*stack.fill(memory.make(place.fill(device), self.make_room, &configuration, self.make_wake));
+        let stack = &*stack.fill(memory.make(place.fill(device), self.make_room, &configuration, self.woken_by));
         wires.add(own.into(), stack);
         served.push((stack, servers));
         Ok(number)

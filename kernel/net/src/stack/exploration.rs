@@ -17,6 +17,7 @@ use core::time::Duration;
 use gmp_sched::JoinHandle;
 use gmp_sched::sim::exhaustive::{self, Setting, begin};
 use gmp_sched::sim::{self, Sim, go};
+use gmp_sched::time;
 use smoltcp::socket::tcp::State as TcpState;
 
 use super::*;

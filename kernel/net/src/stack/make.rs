@@ -6,7 +6,6 @@ use core::sync::atomic::{AtomicBool, AtomicUsize};
 
 use gmp_sched::platform::{OutOfResources, Platform};
 use gmp_sched::sync::Mutex;
-use gmp_sched::time;
 
 use super::{Configuration, OWNER, Stack};
 use crate::buffers::MakeRoom;
@@ -19,7 +18,7 @@ use crate::own::Own;
 use crate::shard::Shard;
 use crate::state::{self, Common, State};
 use crate::steering::{self, Steering};
-use crate::wake::Wake;
+use crate::wake::{Wake, WokenBy};
 
 impl<Plat: Platform> Stack<Plat> {
     /// Makes a stack. `make_room` makes the buffers of connections. Gs must call [`serve`](Self::serve).
@@ -37,7 +36,7 @@ impl<Plat: Platform> Stack<Plat> {
         configuration: &Configuration,
     ) -> Result<Self, &'static mut dyn Link> {
         match Memory::over_device(link, configuration) {
-            Ok(memory) => Ok(memory.make(link, make_room, configuration, Wake::by_device)),
+            Ok(memory) => Ok(memory.make(link, make_room, configuration, WokenBy::Device)),
             Err(OutOfResources) => Err(link),
         }
     }
@@ -67,7 +66,7 @@ impl<Plat: Platform> Stack<Plat> {
         let mut links = room(flows.shards())?;
         links.resize_with(flows.shards(), make_link);
         let links = links.leak().iter_mut().map(|link| link as _);
-        Ok(shards.make(links, None, flows, make_room, configuration, Wake::by_device))
+        Ok(shards.make(links, None, flows, make_room, configuration, WokenBy::Device))
     }
 }
 
@@ -103,22 +102,22 @@ impl<Plat: Platform> Memory<Plat> {
         Ok(Self { shards: Shards::new(&flows, device)?, steering: steering.transpose()?, flows })
     }
 
-    /// Makes the stack. The device, which announces frames in the way that `make_wake` returns, and the configuration are
-    /// those for which the memory was allocated.
+    /// Makes the stack. The device and the configuration are those for which the memory was allocated.
+    /// `woken_by` is who announces the frames of the device.
     pub(crate) fn make(
         self,
         device: &'static mut dyn Link,
         make_room: MakeRoom,
         configuration: &Configuration,
-        make_wake: fn() -> Wake<Plat>,
+        woken_by: WokenBy,
     ) -> Stack<Plat> {
         let Self { shards, steering, flows } = self;
         let Some(steering) = steering else {
-            return shards.make([device].into_iter(), None, flows, make_room, configuration, make_wake);
+            return shards.make([device].into_iter(), None, flows, make_room, configuration, woken_by);
         };
-        let (steering, queues) = steering.make(device, flows.clone(), make_wake());
+        let (steering, queues) = steering.make(device, flows.clone(), Wake::new(woken_by));
         let links = queues.iter_mut().map(|queue| queue as _);
-        shards.make(links, Some(steering), flows, make_room, configuration, make_wake)
+        shards.make(links, Some(steering), flows, make_room, configuration, woken_by)
     }
 }
 
@@ -147,10 +146,10 @@ impl<Plat: Platform> Shards<Plat> {
         flows: Flows,
         make_room: MakeRoom,
         configuration: &Configuration,
-        make_wake: fn() -> Wake<Plat>,
+        woken_by: WokenBy,
     ) -> Stack<Plat> {
-        let (listeners, now) = (&*self.listeners.fill(Listeners::new()), time::now::<Plat>());
-        let common = Common { flows, listeners, make_room, configuration, now };
+        let (listeners, now) = (&*self.listeners.fill(Listeners::new(woken_by)), woken_by.now::<Plat>());
+        let common = Common { flows, listeners, make_room, woken_by, configuration, now };
         let mut own = Own::default();
         for (number, (memory, link)) in self.states.into_iter().zip(links).enumerate() {
             let mut state = State::new(number, memory, link, &common);
@@ -159,7 +158,7 @@ impl<Plat: Platform> Shards<Plat> {
             } else {
                 state.adopt(own, now);
             }
-            self.shards.push(Shard::new(state, make_wake()));
+            self.shards.push(Shard::new(state, Wake::new(woken_by)));
         }
         Stack {
             shards: self.shards,

@@ -8,7 +8,6 @@ use gmp_sched::cancel::Limit;
 use gmp_sched::chan::Receiver;
 use gmp_sched::goroutine::GoroutineId;
 use gmp_sched::platform::Platform;
-use gmp_sched::time;
 use smoltcp::socket::tcp::{RecvError, State as TcpState};
 
 use super::{Network, Stack};
@@ -59,17 +58,16 @@ impl<Plat: Platform> StackStream<Plat> {
     fn connect(stack: &'static Stack<Plat>, address: SocketAddr, limit: Limit<'_, Plat>) -> Result<Self, NetError> {
         let user = caller::<Plat>();
         let shard = stack.next_shard();
-        let stream = shard.wait(limit, &shard.configured.readable, |state| {
-            let known = state.source_if_known(address.ip())?;
-            let index = known.and_then(|_| state.connect(address, time::now::<Plat>()));
-            Some(index.map(|index| Self::new(shard, state, index, user)))
+        let (stream, began) = shard.wait(limit, &shard.configured.readable, |state| {
+            let (known, now) = (state.source_if_known(address.ip())?, state.now());
+            let index = known.and_then(|_| state.connect(address, now));
+            Some(index.map(|index| (Self::new(shard, state, index, user), now)))
         })?;
-        let began = time::now::<Plat>();
         shard.wait(limit, &stream.waits.writable, |state| {
             let connection = state.connection(stream.index)?;
             match connection.socket().state() {
                 TcpState::SynSent => connection.refusal.map(Err),
-                TcpState::Closed if time::now::<Plat>() < began + Duration::from_secs(29) => {
+                TcpState::Closed if state.now() < began + Duration::from_secs(29) => {
                     Some(Err(NetError::ConnectionRefused))
                 }
                 TcpState::Closed => Some(Err(NetError::TimedOut)),
@@ -94,7 +92,7 @@ impl<Plat: Platform> StackStream<Plat> {
             state.check_link()?;
             state.note_user(self.index, caller::<Plat>());
             state.connection(self.index).map(change);
-            state.settle(self.index, time::now::<Plat>());
+            state.settle(self.index, state.now());
             Ok(())
         })
     }
@@ -166,7 +164,7 @@ impl<Plat: Platform> StreamSocket for StackStream<Plat> {
             match connection.send(data) {
                 Ok(0) if !data.is_empty() => None,
                 Ok(count) => {
-                    state.settle(index, time::now::<Plat>());
+                    state.settle(index, state.now());
                     Some(Ok(count))
                 }
                 Err(error) => Some(Err(error)),
@@ -201,6 +199,6 @@ impl<Plat: Platform> StreamSocket for StackStream<Plat> {
 
 impl<Plat: Platform> Drop for StackStream<Plat> {
     fn drop(&mut self) {
-        self.shard.with(|state| state.release(self.index, time::now::<Plat>()));
+        self.shard.with(|state| state.release(self.index, state.now()));
     }
 }

@@ -6,7 +6,6 @@ use core::net::SocketAddr;
 use gmp_sched::cancel::Limit;
 use gmp_sched::chan::Receiver;
 use gmp_sched::platform::Platform;
-use gmp_sched::time;
 use smoltcp::socket::udp::{SendError, UdpMetadata};
 use smoltcp::wire::IpEndpoint;
 
@@ -113,7 +112,7 @@ impl<Plat: Platform> DatagramSocket for StackDatagrams<Plat> {
             let to = UdpMetadata { local_address, ..UdpMetadata::from(IpEndpoint::from(to)) };
             match connection.datagrams().send_slice(data, to) {
                 Ok(()) => {
-                    state.settle(self.index, time::now::<Plat>());
+                    state.settle(self.index, state.now());
                     Some(Ok(data.len()))
                 }
                 Err(SendError::BufferFull) => None,

@@ -182,7 +182,7 @@ impl<'l> Call<'l> {
                 let Self { held, .. } = self;
                 // If there is no memory for a G, `try_go` drops the closure, and `held` with it. The drop of `held`
                 // then waits for the answer in the calling G.
-                if let Ok(waits) = Builder::new().name("late disk request").try_go(move || drop(held)) {
+                if let Ok(waits) = Builder::new().name("late disk request").in_no_bubble().try_go(move || drop(held)) {
                     waits.detach();
                 }
                 return Err(DiskError::Limit(error));

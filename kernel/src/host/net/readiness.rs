@@ -8,11 +8,10 @@ use std::os::fd::AsFd;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 
-use gmp_sched::chan::try_channel_in_no_bubble;
 use gmp_sched::device_signals::Signal;
 use gmp_sched::native::{ExpectedWakes, expect_wakes};
 use gmp_sched::sync::LimitedMutex as _;
-use kernel_net::{NetError, Readiness, Way};
+use kernel_net::{NetError, Readiness, Way, WokenBy};
 use mio::event::Source;
 use mio::{Events, Interest, Poll, Registry, Token};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -41,7 +40,7 @@ struct Selects {
 
 impl Selects {
     const fn new() -> Self {
-        Self { readiness: Readiness::new(), expected: None }
+        Self { readiness: Readiness::new(WokenBy::Device), expected: None }
     }
 }
 
@@ -179,9 +178,7 @@ impl<S: Source + AsFd> Watched<S> {
     pub(super) fn select(&self, way: Way) -> Result<Receiver<()>, NetError> {
         assert_may_block();
         let mut selects = self.direction(way).select();
-        // The poller's thread is in no bubble, so the channel must be in none, either. While a G of a bubble waits for it,
-        // the clock of the bubble does not advance.
-        let receiver = selects.readiness.receiver(|| try_channel_in_no_bubble(1), || self.is_ready(way))?;
+        let receiver = selects.readiness.receiver(|| self.is_ready(way))?;
         selects.expected.get_or_insert_with(expect_wakes);
         Ok(receiver)
     }
