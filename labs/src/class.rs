@@ -21,8 +21,9 @@ use crate::contest::{self, Entry};
 use crate::error::{Error, Result};
 use crate::filling::Filling;
 use crate::lab::Lab;
+use crate::program::has_qemu;
 use crate::report::Grade;
-use crate::run::check;
+use crate::run::{LOST, NOT_RUN, check_copy};
 use crate::tree::{Tree, entries};
 use crate::write;
 
@@ -88,19 +89,29 @@ pub(crate) fn grade(
     let waiting: Vec<_> = submissions.iter().skip(shard.number - 1).step_by(shard.of).collect();
     let waiting = Mutex::new(waiting.into_iter());
     let next = || waiting.lock().expect("no panic").next();
+    let grade = |tree: &Tree, name: &String, path: &Path| -> Result<()> {
+        let record = output.join(format!("{name}.json"));
+        let before = Record::read(&record);
+        let submission = read(path)?;
+        if before.as_ref().is_some_and(|before| before.is_of(&submission, &grader)) {
+            return Ok(());
+        }
+        let now = judge(lab, tree, &submission, &grader)?;
+        write(&record, &(serde_json::to_string_pretty(&now).expect("it is plain data") + "\n"))?;
+        println!("{name}: {}", change(before.as_ref(), &now, lab));
+        Ok(())
+    };
     thread::scope(|scope| {
         let work = |tree: Tree| -> Result<()> {
             while let Some((name, path)) = next() {
-                let record = output.join(format!("{name}.json"));
-                let before = Record::read(&record);
-                let submission = fs::read(path).map_err(|error| Error::file("read", path, &error))?;
-                let submission = String::from_utf8_lossy(&submission);
-                if before.as_ref().is_some_and(|before| before.submission == submission && before.grader == grader) {
-                    continue;
-                }
-                let now = judge(lab, &tree, &submission, &grader)?;
-                write(&record, &(serde_json::to_string_pretty(&now).expect("it is plain data") + "\n"))?;
-                println!("{name}: {}", change(before.as_ref(), &now, lab));
+                grade(&tree, name, path).map_err(|error| {
+                    // What has failed may fail again, so nobody begins with another one.
+                    waiting.lock().expect("no panic").by_ref().for_each(drop);
+                    Error::new(format!(
+                        "{} is not graded, and no others begin: {error}\nIf this command fails again, and only there, take the file out",
+                        path.display()
+                    ))
+                })?;
             }
             Ok(())
         };
@@ -120,7 +131,17 @@ pub(crate) fn grade(
         write(&output.join("board.html"), &contest::page(lab, &entries))?;
     }
     let missing = submissions.len() - records.len();
-    let rest = if missing > 0 { format!("; {missing} are not graded yet") } else { String::new() };
+    let mut rest = if missing > 0 { format!("; {missing} are not graded yet") } else { String::new() };
+    let is_final = |(name, record): &&(&String, Record)| {
+        read(&submissions[*name]).is_ok_and(|submission| record.is_of(&submission, &grader))
+    };
+    let open = records.len() - records.iter().filter(is_final).count();
+    if open > 0 {
+        let _ = write!(
+            rest,
+            "; {open} grades are not final, because a check was not run to its end, or the submission or the grader has changed"
+        );
+    }
     println!(
         "{} of {} submissions{rest}: see {}",
         records.len(),
@@ -150,24 +171,31 @@ fn submissions(lab: &Lab, folder: &Path) -> Result<BTreeMap<String, PathBuf>> {
     Ok(submissions)
 }
 
-/// A number that changes when a file changes by which submissions are graded: the scheduler, the checks, the grader.
+/// Returns the text of a submission, which may be anything.
+fn read(path: &Path) -> Result<String> {
+    let submission = fs::read(path).map_err(|error| Error::file("read", path, &error))?;
+    Ok(String::from_utf8_lossy(&submission).into_owned())
+}
+
+/// A number that changes when a file changes by which submissions are graded: the scheduler, the checks, the grader, and the
+/// machine.
 fn fingerprint(root: &Path) -> Result<String> {
     let mut hasher = DefaultHasher::new();
-    for part in ["gmp-sched/src", "kernel/net/src", "labs"] {
+    for part in ["Cargo.lock", "Cargo.toml", "boot", "gmp-sched/src", "kernel", "labs"] {
         hash(&root.join(part), &mut hasher)?;
     }
     Ok(format!("{:016x}", hasher.finish()))
 }
 
-/// Hashes the names and the contents of all files in `folder`.
-fn hash(folder: &Path, hasher: &mut DefaultHasher) -> Result<()> {
-    for (name, path) in entries(folder)? {
+/// Hashes a file, or the names and the contents of all files in a folder.
+fn hash(path: &Path, hasher: &mut DefaultHasher) -> Result<()> {
+    if !path.is_dir() {
+        fs::read(path).map_err(|error| Error::file("read", path, &error))?.hash(hasher);
+        return Ok(());
+    }
+    for (name, path) in entries(path)? {
         name.hash(hasher);
-        if path.is_dir() {
-            hash(&path, hasher)?;
-        } else {
-            fs::read(&path).map_err(|error| Error::file("read", &path, &error))?.hash(hasher);
-        }
+        hash(&path, hasher)?;
     }
     Ok(())
 }
@@ -188,7 +216,7 @@ fn judge(lab: &Lab, tree: &Tree, submission: &str, grader: &str) -> Result<Recor
     match filling {
         Ok(filling) => {
             filling.fill(tree.root(), &lab.holes)?;
-            let outcome = check(lab, tree)?;
+            let outcome = check_copy(lab, tree)?;
             let grade = Grade::new(lab, &outcome);
             record.points = grade.points();
             record.verdicts = grade.words().map(|(check, word)| (check.to_string(), word.to_string())).collect();
@@ -210,6 +238,21 @@ impl Record {
     fn read(path: &Path) -> Option<Self> {
         serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
     }
+
+    /// Whether it is the final grade of `submission` by `grader`.
+    fn is_of(&self, submission: &str, grader: &str) -> bool {
+        self.submission == submission && self.grader == grader && self.lacks().next().is_none() && !self.lacks_figures()
+    }
+
+    /// The checks that this computer could not run, or not to their end.
+    fn lacks(&self) -> impl Iterator<Item = &String> {
+        self.verdicts.iter().filter(|(_, word)| [LOST, NOT_RUN].contains(&word.as_str())).map(|(name, _)| name)
+    }
+
+    /// Whether figures are missing that could be measured here.
+    fn lacks_figures(&self) -> bool {
+        has_qemu() && self.figures.iter().flatten().any(Option::is_none)
+    }
 }
 
 /// What a grade says beside the one before it, if there was one.
@@ -217,6 +260,9 @@ fn change(before: Option<&Record>, now: &Record, lab: &Lab) -> String {
     let mut text = format!("{} of {} points", now.points, lab.points());
     if let Some(reason) = &now.refused {
         let _ = write!(text, "; not graded: {reason}");
+    }
+    for check in now.lacks() {
+        let _ = write!(text, "; {check}: {}", now.verdicts[check]);
     }
     if let Some(before) = before {
         let _ = write!(text, "; {} before", before.points);
@@ -356,6 +402,18 @@ mod tests {
         let (before, now) = (record(60, ["ok", "FAILED"]), record(100, ["ok", "ok"]));
         assert_eq!(change(None, &now, &lab), "100 of 100 points");
         assert_eq!(change(Some(&before), &now, &lab), "100 of 100 points; 60 before; second: FAILED, now ok");
+    }
+
+    #[test]
+    fn grade_without_the_result_of_a_check_is_not_final() {
+        let lab: Lab = toml::from_str(LAB).unwrap();
+        assert!(record(60, ["ok", "FAILED"]).is_of("", ""));
+        assert!(!record(60, ["ok", "FAILED"]).is_of("other", ""));
+        for word in ["not run", "LOST"] {
+            let record = record(60, ["ok", word]);
+            assert!(!record.is_of("", ""));
+            assert_eq!(change(None, &record, &lab), format!("60 of 100 points; second: {word}"));
+        }
     }
 
     #[test]

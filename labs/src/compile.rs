@@ -27,6 +27,10 @@ const LIMITS: [(&str, &str); 3] = [
     ("(signal: 6,", "the compiler failed, perhaps because it needs too much memory"),
 ];
 
+/// What an error without a place in the source contains if the computer is to blame for it: a full disk, a file that cannot be
+/// written, or a linker that was killed, as where there is no memory left.
+const OF_COMPUTER: [&str; 4] = ["(os error ", "No space left on device", "signal 9", "signal: 9"];
+
 /// What cargo has said.
 pub(crate) struct Output {
     pub(crate) status: ExitStatus,
@@ -48,11 +52,29 @@ struct Message {
 struct Diagnostic {
     level: String,
     rendered: Option<String>,
+    #[serde(default)]
+    spans: Vec<Span>,
+}
+
+#[derive(Deserialize)]
+struct Span {
+    file_name: String,
 }
 
 #[derive(Deserialize)]
 struct Target {
     name: String,
+}
+
+/// Why a source does not compile.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// All that the compiler says.
+    pub(crate) text: String,
+    /// Its first error.
+    pub(crate) first: String,
+    /// The files with errors, as the compiler names them.
+    pub(crate) files: Vec<String>,
 }
 
 /// Runs `cargo`, which writes its messages as JSON. Shows the crates that it has compiled.
@@ -91,15 +113,36 @@ impl Output {
         self.messages.iter().find_map(|message| message.executable.clone())
     }
 
-    /// What the compiler has said, if it is `"error"` or `"warning"`.
-    pub(crate) fn said(&self, level: &str) -> String {
-        let texts = self.messages.iter().filter_map(|message| message.message.as_ref());
-        texts.filter(|text| text.level == level).filter_map(|text| text.rendered.as_deref()).collect()
+    /// The compiler's warnings.
+    pub(crate) fn warnings(&self) -> String {
+        self.said("warning").filter_map(|warning| warning.rendered.as_deref()).collect()
     }
 
-    /// Why the source is to blame, although the compiler has not said an error: it has ended at a limit.
-    pub(crate) fn limit(&self) -> Option<&'static str> {
-        limit_in(&self.errors)
+    /// Why the compiler refuses the source: its errors, or the limit at which it has ended. `None` if it was not the source.
+    pub(crate) fn refusal(&self) -> Option<Refusal> {
+        let is_of_computer = |error: &Diagnostic| {
+            let text = error.rendered.as_deref().unwrap_or_default();
+            error.spans.is_empty() && OF_COMPUTER.iter().any(|words| text.contains(words))
+        };
+        if self.said("error").any(is_of_computer) {
+            return None;
+        }
+        let texts: Vec<&str> = self.said("error").filter_map(|error| error.rendered.as_deref()).collect();
+        let Some(first) = texts.first() else {
+            let first = limit_in(&self.errors)?.to_string();
+            return Some(Refusal { text: format!("{first}\n{}", self.errors), first, files: Vec::new() });
+        };
+        let files = self.said("error").flat_map(|error| &error.spans).map(|span| span.file_name.clone()).collect();
+        Some(Refusal { text: texts.concat(), first: (*first).to_string(), files })
+    }
+
+    /// What cargo and the compiler have said, if not the source is to blame.
+    pub(crate) fn failure(&self) -> String {
+        self.said("error").filter_map(|error| error.rendered.as_deref()).chain([self.errors.as_str()]).collect()
+    }
+
+    fn said<'a>(&'a self, level: &'static str) -> impl Iterator<Item = &'a Diagnostic> {
+        self.messages.iter().filter_map(|message| message.message.as_ref()).filter(move |said| said.level == level)
     }
 }
 
@@ -109,7 +152,35 @@ fn limit_in(errors: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::limit_in;
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::ExitStatus;
+
+    use super::{Output, limit_in};
+
+    fn said(message: &str) -> Output {
+        let messages = vec![serde_json::from_str(message).unwrap()];
+        Output { status: ExitStatus::from_raw(101 << 8), messages, errors: "cargo's".to_string() }
+    }
+
+    #[test]
+    fn source_is_not_to_blame_for_a_full_disk_or_a_linker_that_was_killed() {
+        for text in [
+            "failed to write `a.rmeta`: No space left on device (os error 28)",
+            "linking with `cc` failed: exit status: 1\\n  = note: collect2: fatal error: ld terminated with signal 9 [Killed]",
+            "linking with `cc` failed: exit status: 1\\n  = note: ld: final link failed: No space left on device",
+        ] {
+            let output = said(&format!(
+                "{{\"message\": {{\"level\": \"error\", \"rendered\": \"error: {text}\", \"spans\": []}}}}"
+            ));
+            assert!(output.refusal().is_none(), "{text}");
+            assert!(output.failure().starts_with("error: ") && output.failure().ends_with("cargo's"));
+        }
+        // A text that the source contains is no excuse.
+        let refusal = said(
+            "{\"message\": {\"level\": \"error\", \"rendered\": \"error: (os error 28)\", \"spans\": [{\"file_name\": \"a.rs\"}]}}",
+        );
+        assert_eq!(refusal.refusal().unwrap().files, ["a.rs"]);
+    }
 
     #[test]
     fn compiler_that_ended_at_a_limit_is_known() {

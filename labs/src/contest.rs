@@ -4,14 +4,13 @@
 //! With its par, a figure gets 100 points, with half of it 200, and the score is the mean by the weights of the figures.
 
 use std::fmt::Write as _;
-use std::process::{Command, Stdio};
 
 use crate::class::{STYLE, escaped, quoted};
 use crate::error::{Error, Result};
 use crate::lab::{Figure, Lab, Source};
-use crate::program::has_qemu;
+use crate::program::{failure, has_qemu, on_machine};
 use crate::run::answer;
-use crate::tree::{FIRST, NotBuilt, Program, Tree};
+use crate::tree::{NotBuilt, Program, Tree};
 
 /// The most points that a figure gets, so that none decides alone.
 const MOST: u64 = 400;
@@ -38,14 +37,10 @@ fn value(lab: &Lab, figure: &Figure, tree: &Tree) -> Result<Option<u64>> {
         Source::Machine(_) if !has_qemu() => return Ok(None),
         Source::Machine(arguments) => match build(Program::Boot)? {
             Some(boot) => {
-                let mut command = Command::new(&boot);
-                command.args(["--smp", "1", "--icount", "--timeout", "60", "--bin", "contest", FIRST]).args(arguments);
-                command
-                    .env("CARGO_MANIFEST_DIR", tree.root().join("boot"))
-                    .current_dir(tree.root())
-                    .stdin(Stdio::null());
-                let output = command.output();
-                let output = output.map_err(|error| Error::file("run", &boot, &error))?;
+                let output = on_machine(&boot, tree, &["--smp", "1", "--icount"], "contest", arguments)?;
+                if let Some(reason) = failure(&output) {
+                    return Err(Error::new(format!("the contest cannot be run on the machine: {reason}")));
+                }
                 output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
             }
             None => None,

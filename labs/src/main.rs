@@ -35,7 +35,7 @@ use crate::error::{Error, Result};
 use crate::filling::Filling;
 use crate::lab::Lab;
 use crate::report::Grade;
-use crate::run::{Outcome, check};
+use crate::run::{Outcome, check, check_copy, starter_compiles};
 use crate::tree::Tree;
 
 /// Starts, checks and grades the labs.
@@ -182,8 +182,14 @@ fn obey(order: &Order, root: &Path) -> Result<bool> {
         Order::Status => print!("{}", report::status(&labs, root)?),
         Order::Check { lab } => {
             let (lab, tree) = (find(&labs, *lab)?, Tree::of(root));
-            let outcome = judge(lab, &tree)?;
+            let outcome = judge(lab, &tree, check)?;
             warn(&labs, lab, root)?;
+            // An error in the files of the holes is the student's. An error elsewhere may be that of the checkout.
+            if let Outcome::DoesNotCompile(program, refusal) = &outcome
+                && !refusal.files.iter().any(|file| lab.files().contains(&file.as_str()))
+            {
+                starter_compiles(lab, &Tree::copy_of(root)?, *program)?;
+            }
             for (check, page) in timeline::draw(lab, &tree, &outcome)? {
                 println!("The run in which {check} failed: open {}", page.display());
             }
@@ -211,7 +217,7 @@ fn obey(order: &Order, root: &Path) -> Result<bool> {
             }
             let tree = Tree::copy_of(root)?;
             filling.fill(tree.root(), &lab.holes)?;
-            let outcome = judge(lab, &tree)?;
+            let outcome = judge(lab, &tree, check_copy)?;
             let grade = Grade::new(lab, &outcome);
             if let Some(path) = json {
                 write(path, &grade.to_gradescope())?;
@@ -316,12 +322,12 @@ fn warn(labs: &[Lab], lab: &Lab, root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks what stands in the holes of `tree`, and prints the grade.
-fn judge(lab: &Lab, tree: &Tree) -> Result<Outcome> {
+/// Checks what stands in the holes of `tree` by `check`, and prints the grade.
+fn judge(lab: &Lab, tree: &Tree, check: fn(&Lab, &Tree) -> Result<Outcome>) -> Result<Outcome> {
     eprintln!("Building and running the checks of lab {} …", lab.number);
     let outcome = check(lab, tree)?;
-    if let Outcome::DoesNotCompile(errors) = &outcome {
-        eprint!("{errors}");
+    if let Outcome::DoesNotCompile(_, refusal) = &outcome {
+        eprint!("{}", refusal.text);
     }
     print!("{}", Grade::new(lab, &outcome));
     Ok(outcome)

@@ -16,7 +16,7 @@ pub(crate) fn ask(lab: &Lab, tree: &Tree, input: &mut dyn BufRead) -> Result<boo
     }
     eprintln!("Building the runs of lab {} …", lab.number);
     let built = tree.build(lab.checks()).map_err(|error| match error {
-        NotBuilt::DoesNotCompile(errors) => Error::new(format!("the code does not compile:\n{errors}")),
+        NotBuilt::DoesNotCompile(refusal) => Error::new(format!("the code does not compile:\n{}", refusal.text)),
         NotBuilt::Error(error) => error,
     })?;
     let (mut right, mut answered) = (0, 0);

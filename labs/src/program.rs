@@ -3,13 +3,14 @@
 
 use std::env;
 use std::fmt::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
-use crate::run::{Outputs, Verdict, limited};
+use crate::run::{Outputs, Verdict, limited, verdict_of_signal};
 use crate::tree::{FIRST, Tree};
 
 /// A run of the program.
@@ -28,6 +29,8 @@ pub(crate) struct Run {
 const LIMIT: &str = "60";
 /// The status with which `boot` ends then.
 const TIME_OVER: i32 = 103;
+/// That if it cannot build the program, which may also be the end of a program.
+const DOES_NOT_BUILD: i32 = 65;
 
 impl Run {
     /// Runs the program on threads of this computer.
@@ -36,7 +39,10 @@ impl Run {
         command.args(&self.arguments).env("RUST_BACKTRACE", "0");
         let test = self.name("on threads");
         let (Some(status), text) = limited(command, Outputs::Standard)? else { return Ok(Verdict::Hangs { test }) };
-        Ok(status.code().map_or(Verdict::Crashed { test: test.clone() }, |status| self.compare(test, status, &text)))
+        Ok(match (status.code(), status.signal()) {
+            (Some(status), _) => self.compare(test, status, &text),
+            (None, signal) => verdict_of_signal(&test, signal.unwrap_or_default()),
+        })
     }
 
     /// Runs the program on the machine, which `boot` builds and starts.
@@ -45,15 +51,16 @@ impl Run {
         if !has_qemu() {
             return Ok(Verdict::NotRun { reason: "there is no qemu-system-x86_64 here".to_string() });
         }
-        let mut command = Command::new(boot);
-        command.args(["--smp", "4", "--timeout", LIMIT, "--bin", "first", FIRST]).args(&self.arguments);
-        // `boot` builds what is in this tree, which need not be the one in which cargo runs this command.
-        command.env("CARGO_MANIFEST_DIR", tree.root().join("boot")).current_dir(tree.root()).stdin(Stdio::null());
-        let output = command.output().map_err(|error| Error::file("run", boot, &error))?;
-        match output.status.code() {
-            Some(TIME_OVER) => Ok(Verdict::Hangs { test }),
-            Some(status) => Ok(self.compare(test, status, &String::from_utf8_lossy(&output.stdout))),
-            None => Ok(Verdict::Crashed { test }),
+        let output = on_machine(boot, tree, &["--smp", "4"], "first", &self.arguments)?;
+        if let Some(reason) = failure(&output) {
+            return Ok(Verdict::Lost { test, reason });
+        }
+        match output.status.code().unwrap_or_default() {
+            TIME_OVER => Ok(Verdict::Hangs { test }),
+            DOES_NOT_BUILD if is_refused(&output) => {
+                Ok(Verdict::Failed { test, reason: String::from_utf8_lossy(&output.stderr).into() })
+            }
+            status => Ok(self.compare(test, status, &String::from_utf8_lossy(&output.stdout))),
         }
     }
 
@@ -78,6 +85,40 @@ impl Run {
         }
         Verdict::Passed
     }
+}
+
+/// Builds the program `name` of the student's crate in `tree`, and runs it on the machine.
+pub(crate) fn on_machine(
+    boot: &Path,
+    tree: &Tree,
+    options: &[&str],
+    name: &str,
+    arguments: &[String],
+) -> Result<Output> {
+    let mut command = Command::new(boot);
+    command.args(options).args(["--timeout", LIMIT, "--bin", name, FIRST]).args(arguments);
+    // `boot` builds what is in this tree, which need not be the one in which cargo runs this command.
+    command.env("CARGO_MANIFEST_DIR", tree.root().join("boot")).current_dir(tree.root()).stdin(Stdio::null());
+    command.output().map_err(|error| Error::file("run", boot, &error))
+}
+
+/// Why `boot` has failed, if the program is not to blame: it could not be built or QEMU has failed, and the last line of
+/// `boot` says that, or something has ended `boot`.
+pub(crate) fn failure(output: &Output) -> Option<String> {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    match output.status.code() {
+        None => Some("something ended `boot`".to_string()),
+        Some(DOES_NOT_BUILD) if is_refused(output) => None,
+        Some(DOES_NOT_BUILD | 74 | 104) => {
+            errors.lines().rev().find_map(|line| Some(line.strip_prefix("boot: ")?.to_string()))
+        }
+        Some(_) => None,
+    }
+}
+
+/// Whether the compiler has named an error in the student's crate.
+fn is_refused(output: &Output) -> bool {
+    String::from_utf8_lossy(&output.stderr).contains(&format!("--> {FIRST}/"))
 }
 
 /// Whether this computer has the program that emulates the machine.

@@ -60,7 +60,7 @@ impl<'a> Grade<'a> {
     pub(crate) fn new(lab: &'a Lab, outcome: &'a Outcome) -> Self {
         let verdicts = match outcome {
             Outcome::Checked(verdicts, _) => Some(verdicts.as_slice()),
-            Outcome::DoesNotCompile(_) => None,
+            Outcome::DoesNotCompile(..) => None,
         };
         Self { lab, verdicts }
     }
@@ -102,7 +102,7 @@ impl<'a> Grade<'a> {
             let mut test =
                 json!({ "name": check.property, "score": score, "max_score": check.points, "status": status, "output": output });
             // Without a status, Gradescope shows neither of the two colours.
-            if verdict.is_some_and(Verdict::is_missing)
+            if verdict.is_some_and(|verdict| !verdict.is_known())
                 && let Some(fields) = test.as_object_mut()
             {
                 fields.remove("status");

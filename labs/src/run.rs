@@ -14,9 +14,14 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
+use crate::compile::Refusal;
 use crate::error::{Error, Result};
 use crate::lab::{Check, Lab, Proof};
 use crate::tree::{NotBuilt, Program, Tree};
+
+/// The words of the verdicts that say nothing about the code: with them, a grade is not final.
+pub(crate) const LOST: &str = "LOST";
+pub(crate) const NOT_RUN: &str = "not run";
 
 /// How a check ended.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -44,6 +49,11 @@ pub(crate) enum Verdict {
     Left {
         test: String,
     },
+    /// This computer has failed, so it is not known how the test would have ended.
+    Lost {
+        test: String,
+        reason: String,
+    },
     /// This computer does not have what the check needs.
     NotRun {
         reason: String,
@@ -60,6 +70,11 @@ impl Verdict {
         matches!(self, Self::NotRun { .. })
     }
 
+    /// Whether it says something about the code.
+    pub(crate) fn is_known(&self) -> bool {
+        !matches!(self, Self::Lost { .. } | Self::NotRun { .. })
+    }
+
     /// The verdict in one word.
     pub(crate) fn word(&self) -> &'static str {
         match self {
@@ -69,7 +84,8 @@ impl Verdict {
             Self::Hangs { .. } => "HANGS",
             Self::Crashed { .. } => "CRASH",
             Self::Left { .. } => "LEFT",
-            Self::NotRun { .. } => "not run",
+            Self::Lost { .. } => LOST,
+            Self::NotRun { .. } => NOT_RUN,
         }
     }
 }
@@ -88,6 +104,7 @@ impl fmt::Display for Verdict {
                 )
             }
             Self::Left { test } => write!(formatter, "{test} ended its process before its result was known"),
+            Self::Lost { test, reason } => write!(formatter, "{test} was not finished: {reason}. Repeat this"),
             Self::NotRun { reason } => write!(formatter, "{reason}"),
         }
     }
@@ -98,8 +115,8 @@ impl fmt::Display for Verdict {
 pub(crate) enum Outcome {
     /// The verdicts, in the order of the checks, and the compiler's warnings.
     Checked(Vec<Verdict>, String),
-    /// The student's code does not compile: the compiler says this.
-    DoesNotCompile(String),
+    /// This program does not compile with the student's code.
+    DoesNotCompile(Program, Refusal),
 }
 
 /// The seconds of processor time after which a test counts as hanging. Each takes less than two. The time on the clock
@@ -134,7 +151,7 @@ pub(crate) fn check(lab: &Lab, tree: &Tree) -> Result<Outcome> {
                     warnings += &built.warnings;
                     paths.push((program, built.path));
                 }
-                Err(NotBuilt::DoesNotCompile(errors)) => return Ok(Outcome::DoesNotCompile(errors)),
+                Err(NotBuilt::DoesNotCompile(refusal)) => return Ok(Outcome::DoesNotCompile(program, refusal)),
                 Err(NotBuilt::Error(error)) => return Err(error),
             }
         }
@@ -144,6 +161,31 @@ pub(crate) fn check(lab: &Lab, tree: &Tree) -> Result<Outcome> {
         verdicts.push(verdict(check, path, tree)?);
     }
     Ok(Outcome::Checked(verdicts, warnings))
+}
+
+/// Like [`check`], in a copy of a checkout. What does not compile there is the fault of what is checked only if the starter
+/// compiles in its place: otherwise the checkout is broken, or this computer, and nobody may lose points for that.
+pub(crate) fn check_copy(lab: &Lab, copy: &Tree) -> Result<Outcome> {
+    let outcome = check(lab, copy)?;
+    if let Outcome::DoesNotCompile(program, _) = outcome {
+        starter_compiles(lab, copy, program)?;
+    }
+    Ok(outcome)
+}
+
+/// Returns an error if `program` does not compile with the starter, which is put into the holes of `copy`.
+pub(crate) fn starter_compiles(lab: &Lab, copy: &Tree, program: Program) -> Result<()> {
+    lab.starter()?.fill(copy.root(), &lab.holes)?;
+    match copy.build(program) {
+        Ok(_) => Ok(()),
+        Err(NotBuilt::Error(error)) => Err(error),
+        Err(NotBuilt::DoesNotCompile(refusal)) => Err(Error::new(format!(
+            "lab {} does not compile in this checkout, also with the starter in its holes, so nothing is judged. The first error:\n\n{}\n\
+             `git status` and `git diff` show what is changed here; a compiler of another version is chosen with `rustup default`",
+            lab.number,
+            refusal.first.trim_end()
+        ))),
+    }
 }
 
 /// Runs the tests of a check one after the other, until one of them does not pass.
@@ -221,11 +263,15 @@ pub(crate) fn limited(mut command: Command, outputs: Outputs) -> Result<(Option<
     // The output ends when the program does, so nobody else may have the other end of the pipe.
     drop(command);
     let process = Pid::from_raw(child.id().cast_signed());
-    for (resource, limit) in
-        [(Resource::As, MEMORY), (Resource::Cpu, LIMIT), (Resource::Fsize, FILE), (Resource::Core, 0)]
-    {
+    // At the first limit of the time, a signal says that it was the time. At the second one, SIGKILL would.
+    for (resource, limit, maximum) in [
+        (Resource::As, MEMORY, MEMORY),
+        (Resource::Cpu, LIMIT, LIMIT + 10),
+        (Resource::Fsize, FILE, FILE),
+        (Resource::Core, 0, 0),
+    ] {
         // This fails only if the process has already ended.
-        let _ = prlimit(process, resource, Rlimit { current: Some(limit), maximum: Some(limit) });
+        let _ = prlimit(process, resource, Rlimit { current: Some(limit), maximum: Some(maximum) });
     }
     let (sender, text) = mpsc::channel();
     thread::spawn(move || {
@@ -255,18 +301,30 @@ fn wait(child: &mut Child) -> io::Result<Option<ExitStatus>> {
 /// How a test ended whose process ended with `status` and printed `text`.
 fn verdict_of(test: String, status: ExitStatus, text: &str) -> Verdict {
     if let Some(signal) = status.signal() {
-        // The kernel ends a process at its limit of processor time with SIGKILL, because both limits are the same.
-        if signal == Signal::KILL.as_raw() || signal == Signal::XCPU.as_raw() {
-            return Verdict::Hangs { test };
-        }
+        let verdict = verdict_of_signal(&test, signal);
         // Where the scheduler must not unwind, a panic ends the process by a signal.
-        return verdict_of_panic(&test, text).unwrap_or(Verdict::Crashed { test });
+        let panic = verdict_of_panic(&test, text).filter(|_| matches!(verdict, Verdict::Crashed { .. }));
+        return panic.unwrap_or(verdict);
     }
     // The end of a process with status 0 alone proves nothing: the code under test may have ended it.
     if status.success() && text.contains("test result: ok. 1 passed; 0 failed;") {
         return Verdict::Passed;
     }
     verdict_of_panic(&test, text).unwrap_or(Verdict::Left { test })
+}
+
+/// How a test ended whose process was ended by `signal`.
+pub(crate) fn verdict_of_signal(test: &str, signal: i32) -> Verdict {
+    let test = test.to_string();
+    match signal {
+        _ if signal == Signal::XCPU.as_raw() => Verdict::Hangs { test },
+        // Nothing here sends this one: no limit, and not what the test does.
+        _ if signal == Signal::KILL.as_raw() => Verdict::Lost {
+            test,
+            reason: "something killed it, as a computer does that has no memory left".to_string(),
+        },
+        _ => Verdict::Crashed { test },
+    }
 }
 
 /// The verdict on a test that has panicked, as `text` reports. `None` if it reports no panic.
@@ -308,6 +366,13 @@ mod tests {
         let none = "running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored\n";
         assert_eq!(ended(0, none), Verdict::Left { test: "a".to_string() });
         assert_eq!(ended(11, passed), Verdict::Crashed { test: "a".to_string() });
+    }
+
+    #[test]
+    fn only_a_limit_of_time_is_a_hang() {
+        assert_eq!(ended(24, ""), Verdict::Hangs { test: "a".to_string() });
+        let killed = ended(9, "");
+        assert!(matches!(killed, Verdict::Lost { .. }) && !killed.is_known() && !killed.is_missing(), "{killed:?}");
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(crate) fn run(labs: &[Lab], only: Option<&Lab>, root: &Path, quick: bool) ->
             let grade = Grade::new(lab, &outcome);
             let (is_as_expected, said) = match &outcome {
                 Outcome::Checked(_, warnings) => (is_expected(&grade, Some(warnings)), warnings),
-                Outcome::DoesNotCompile(errors) => (is_expected(&grade, None), errors),
+                Outcome::DoesNotCompile(_, refusal) => (is_expected(&grade, None), &refusal.text),
             };
             let word = word(is_as_expected);
             let (points, failed) = (grade.points(), grade.failed().join(", "));

@@ -1,6 +1,7 @@
 //! The commands, in a small checkout with one lab.
 
 use std::fs;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,6 +13,9 @@ const SOURCE: &str = "fn one() -> u32 {\n    // ANCHOR: one\n    1\n    // ANCHO
 const LAB: &str = "title = 'One'\ntask = 'the number'\n[[hole]]\nfile = 'source.rs'\nname = 'one'\n\
                    [[check]]\nname = 'is-one'\npoints = 10\nproperty = 'It is one'\ntests = ['one']\nsee = ''\n\
                    [[hint]]\ntext = 'Count.'\n";
+
+/// The check of the lab in a checkout that has it.
+const CHECKS: &str = "labs/checks/tests/checks.rs";
 
 /// A git checkout with one lab, number 1.
 struct Checkout(tempfile::TempDir);
@@ -29,6 +33,37 @@ impl Checkout {
         let name = ["-c", "user.name=a", "-c", "user.email=a@b"];
         checkout.git(&[&name[..], &["commit", "--quiet", "-m", "Begin"]].concat());
         checkout
+    }
+
+    /// One whose check can be built: a workspace with the packages by which checks are made.
+    fn with_checks() -> Self {
+        let checkout = Self::new();
+        let manifest = |name: &str| format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
+        for (path, text) in [
+            ("Cargo.toml", "[workspace]\nresolver = \"3\"\nmembers = [\"labs/checks\", \"timeline\"]\n"),
+            ("Cargo.lock", "version = 4\n"),
+            ("labs/checks/Cargo.toml", &manifest("lab-checks")),
+            ("labs/checks/src/lib.rs", ""),
+            ("timeline/Cargo.toml", &manifest("timeline")),
+            ("timeline/src/lib.rs", ""),
+            ("gmp-sched/src/lib.rs", ""),
+            ("kernel/lib.rs", ""),
+            ("boot/lib.rs", ""),
+        ] {
+            checkout.write(path, text);
+        }
+        checkout.write(
+            CHECKS,
+            "include!(\"../../../source.rs\");\n#[test]\nfn one_is_one() {\n    assert_eq!(one(), 1);\n}\n",
+        );
+        checkout.write("labs/1-one/lab.toml", &LAB.replace("tests = ['one']", "tests = ['one_is_one']"));
+        checkout
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
     }
 
     fn path(&self) -> &Path {
@@ -143,6 +178,42 @@ fn exported_repository_has_the_starter_in_one_commit() {
     fs::write(checkout.source(), SOURCE.replace('1', "0")).unwrap();
     let again = Order::Export { lab: 1, folder: place.path().join("other") };
     assert!(checkout.error(&again).contains("no solution here"));
+}
+
+#[test]
+fn checkout_that_does_not_compile_costs_nobody_points() {
+    let checkout = Checkout::with_checks();
+    let folder = checkout.path().join("class");
+    for (name, hole) in [("ann", "1"), ("bob", "0"), ("cid", "undefined()")] {
+        checkout.write(&format!("class/{name}.rs"), &format!("// ANCHOR: one\n    {hole}\n// ANCHOR_END: one\n"));
+    }
+    let all = Order::GradeAll {
+        lab: 1,
+        folder: folder.clone(),
+        output: None,
+        shard: "1/1".parse().unwrap(),
+        jobs: NonZero::<usize>::MIN,
+    };
+    let file = Some(folder.join("ann.rs"));
+    let grade = Order::Grade { lab: 1, file, complete: false, json: None, classroom: None };
+    let right = fs::read_to_string(checkout.path().join(CHECKS)).unwrap();
+    checkout.write(CHECKS, &right.replace("one(), 1", "one(), first"));
+    for order in [&Order::Check { lab: 1 }, &grade, &all] {
+        let error = checkout.error(order);
+        assert!(error.contains("does not compile in this checkout, also with the starter"), "{error}");
+        assert!(error.contains("cannot find value `first`"), "{error}");
+    }
+    assert_eq!(fs::read_dir(folder.join("grades")).unwrap().count(), 0);
+    checkout.write(CHECKS, &right);
+    assert_eq!(checkout.obey(&all), Ok(true));
+    assert_eq!(
+        fs::read_to_string(folder.join("grades/grades.csv")).unwrap(),
+        "\"name\",\"points\",\"is-one\",\"refused\"\n\
+         \"ann\",10,\"ok\",\"\"\n\"bob\",0,\"FAILED\",\"\"\n\"cid\",0,\"-\",\"\"\n"
+    );
+    // What does not compile in the student's own checkout is the student's, and fails the check.
+    fs::write(checkout.source(), SOURCE.replace("    1", "    undefined()")).unwrap();
+    assert_eq!(checkout.obey(&Order::Check { lab: 1 }), Ok(false));
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub(crate) fn draw(lab: &Lab, tree: &Tree, outcome: &Outcome) -> Result<Vec<(Str
 pub(crate) fn convert(tree: &Tree, trace: &Path, file: &Path) -> Result<()> {
     let fails = |message: &str| Error::new(format!("the timeline could not be drawn: {message}"));
     let program = tree.build(Program::Converter).map_err(|error| match error {
-        NotBuilt::DoesNotCompile(errors) => fails(&errors),
+        NotBuilt::DoesNotCompile(refusal) => fails(&refusal.text),
         NotBuilt::Error(error) => error,
     })?;
     let output = Command::new(&program.path).args([trace, file]).output();

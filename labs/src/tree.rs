@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::compile;
+use crate::compile::{self, Refusal};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 
@@ -95,8 +95,8 @@ pub(crate) struct Built {
 /// Why a program was not built.
 #[derive(Debug)]
 pub(crate) enum NotBuilt {
-    /// The compiler refuses the source, and says this.
-    DoesNotCompile(String),
+    /// The compiler refuses the source.
+    DoesNotCompile(Refusal),
     Error(Error),
 }
 
@@ -149,14 +149,10 @@ impl Tree {
         cargo.args(["--quiet", "--message-format=json"]);
         let output = compile::run(cargo, &self.progress()).map_err(NotBuilt::Error)?;
         if let Some(path) = output.executable().filter(|_| output.status.success()) {
-            return Ok(Built { path, warnings: output.said("warning") });
+            return Ok(Built { path, warnings: output.warnings() });
         }
-        let errors = output.said("error");
-        Err(match output.limit() {
-            _ if !errors.is_empty() => NotBuilt::DoesNotCompile(errors),
-            Some(reason) => NotBuilt::DoesNotCompile(format!("{reason}\n{}", output.errors)),
-            None => NotBuilt::Error(Error::new(format!("cargo failed:\n{}", output.errors))),
-        })
+        let failure = || NotBuilt::Error(Error::new(format!("cargo failed:\n{}", output.failure())));
+        Err(output.refusal().map_or_else(failure, NotBuilt::DoesNotCompile))
     }
 }
 
