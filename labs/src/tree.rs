@@ -5,6 +5,7 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::SystemTime;
 
 use crate::compile::{self, Refusal};
 use crate::error::{Error, Result};
@@ -15,8 +16,9 @@ use crate::progress::Progress;
 pub(crate) struct Tree {
     root: PathBuf,
     target: PathBuf,
-    /// Locked while a copy is used. Two graders in one copy would grade each other's submissions.
-    _lock: Option<File>,
+    /// Locked while a copy is used. Two graders in one copy would grade each other's submissions. Its time is that of the last
+    /// build.
+    lock: Option<File>,
     /// Whether a line on the terminal may say what is being done.
     shows_progress: bool,
 }
@@ -103,7 +105,7 @@ pub(crate) enum NotBuilt {
 impl Tree {
     /// The workspace at `root` itself.
     pub(crate) fn of(root: &Path) -> Self {
-        Self { root: root.to_path_buf(), target: root.join("target/lab/own"), shows_progress: true, _lock: None }
+        Self { root: root.to_path_buf(), target: root.join("target/lab/own"), shows_progress: true, lock: None }
     }
 
     /// A copy of the workspace at `root`. What an earlier copy has built is kept, so that little is built anew.
@@ -117,7 +119,7 @@ impl Tree {
         let place = root.join("target/lab").join(if number == 0 { "copy".into() } else { format!("copy-{number}") });
         let lock = lock(&place).map_err(|error| Error::file("lock", &place, &error))?;
         let (root_of_copy, target) = (place.join("source"), place.join("target"));
-        let tree = Self { root: root_of_copy, target, shows_progress: false, _lock: Some(lock) };
+        let tree = Self { root: root_of_copy, target, shows_progress: false, lock: Some(lock) };
         tree.renew(root)?;
         Ok(tree)
     }
@@ -136,6 +138,23 @@ impl Tree {
         Progress::new(self.shows_progress)
     }
 
+    /// Begins a build, or ends one. Cargo compares the times of files: if the clock has gone back since the last build, a
+    /// submission looks older than the program with the one before it, and cargo would take that program. So in this case, all is
+    /// built anew.
+    fn note_time(&self) -> Result<()> {
+        let Some(lock) = &self.lock else { return Ok(()) };
+        let now = SystemTime::now();
+        let noted = lock.metadata().and_then(|data| data.modified()).and_then(|last| {
+            for folder in [self.target.clone(), self.root.join("target")] {
+                if now < last && folder.exists() {
+                    fs::remove_dir_all(folder)?;
+                }
+            }
+            lock.set_modified(now)
+        });
+        noted.map_err(|error| Error::file("renew", &self.target, &error))
+    }
+
     /// Builds `program`.
     pub(crate) fn build(&self, program: Program) -> core::result::Result<Built, NotBuilt> {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -147,7 +166,9 @@ impl Tree {
             cargo.args(["--config", "profile.dev.debug=false"]).arg("--target-dir").arg(self.target.join(folder));
         }
         cargo.args(["--quiet", "--message-format=json"]);
+        self.note_time().map_err(NotBuilt::Error)?;
         let output = compile::run(cargo, &self.progress()).map_err(NotBuilt::Error)?;
+        self.note_time().map_err(NotBuilt::Error)?;
         if let Some(path) = output.executable().filter(|_| output.status.success()) {
             return Ok(Built { path, warnings: output.warnings() });
         }
@@ -159,7 +180,7 @@ impl Tree {
 /// Returns a lock on `place`, which it makes. The lock ends with the process, however that ends.
 fn lock(place: &Path) -> io::Result<File> {
     fs::create_dir_all(place)?;
-    let lock = File::create(place.join("lock"))?;
+    let lock = File::options().write(true).create(true).truncate(false).open(place.join("lock"))?;
     match lock.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -211,7 +232,9 @@ pub(crate) fn entries(folder: &Path) -> Result<BTreeMap<String, PathBuf>> {
 
 #[cfg(test)]
 mod tests {
+    use core::time::Duration;
     use std::fs::{self, File};
+    use std::time::SystemTime;
 
     use super::{Tree, mirror};
 
@@ -227,6 +250,20 @@ mod tests {
         assert_eq!(fs::read_to_string(copies[0].root().join("file")).unwrap(), "one");
         drop(copies);
         lock.try_lock().unwrap();
+    }
+
+    #[test]
+    fn nothing_that_was_built_is_used_after_the_clock_has_gone_back() {
+        let root = tempfile::tempdir().unwrap();
+        let copy = Tree::copy_number(root.path(), 0).unwrap();
+        let (lock, minute) = (copy.lock.as_ref().unwrap(), Duration::from_secs(60));
+        for (last, is_kept) in [(SystemTime::now() - minute, true), (SystemTime::now() + minute, false)] {
+            fs::create_dir_all(copy.target.join("checks")).unwrap();
+            lock.set_modified(last).unwrap();
+            copy.note_time().unwrap();
+            assert_eq!(copy.target.exists(), is_kept);
+            assert!(lock.metadata().unwrap().modified().unwrap() <= SystemTime::now());
+        }
     }
 
     #[test]
