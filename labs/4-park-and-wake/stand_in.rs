@@ -45,9 +45,3 @@
                 let _ = must_recheck;
                 self.wake_if_work_is_visible();
 // ANCHOR_END: assigned
-
-// ANCHOR: trials
-/// Your tests: schedules of at most nine steps, so that each flaw of a wakeup (`wakes.rs`) does harm in one of them. In
-/// this one, M2 goes idle, and then M1 does all it has to do.
-pub const TRIALS: &[(Scene, &[M])] = &[(Scene::Idles, &[M::M2, M::M2, M::M2])];
-// ANCHOR_END: trials

@@ -36,9 +36,3 @@
 // ANCHOR: undisturbed
     let _ = Plat::arm_timer;
 // ANCHOR_END: undisturbed
-
-// ANCHOR: trials
-/// Your tests: sequences of at most nine steps, so that each flaw of a preemption (`ticks.rs`) shows in one of them.
-/// This one finds none.
-pub const TRIALS: &[&[Step]] = &[&[Step::Ready, Step::HalfSlice, Step::Wait]];
-// ANCHOR_END: trials

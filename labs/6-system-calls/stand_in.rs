@@ -38,9 +38,3 @@
         let _ = (Scheduler::<Plat>::take_idle_processor_preferring, &mut shared, unblock::<Plat>);
         None
 // ANCHOR_END: regain_processor
-
-// ANCHOR: trials
-/// Your tests: sequences of at most seven steps, so that each flaw of a system call (`calls.rs`) shows in one of them.
-/// This one finds none.
-pub const TRIALS: &[&[Step]] = &[&[Step::Work, Step::Work, Step::End(0)]];
-// ANCHOR_END: trials

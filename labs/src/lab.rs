@@ -191,10 +191,10 @@ impl Lab {
         Filling::read(&self.folder.join("starter.rs"))
     }
 
-    /// What the holes contain for a class that has not come to this lab yet.
+    /// What the holes contain for a class that has not come to this lab yet: the starter, with the parts that are in a file for it.
     pub(crate) fn stand_in(&self) -> Result<Filling> {
-        let path = self.folder.join("stand_in.rs");
-        if path.exists() { Filling::read(&path) } else { self.starter() }
+        let (starter, path) = (self.starter()?, self.folder.join("stand_in.rs"));
+        Ok(if path.exists() { starter.with(&Filling::read(&path)?) } else { starter })
     }
 
     /// What the holes contain in the workspace at `root`, which must be more than the starter.

@@ -1,10 +1,9 @@
 //! The tests of the tests: the trials that a student has written are run on models with a flaw.
 
 use lab_puzzles::trial::{Trial, found, missed};
-use lab_puzzles::{calls, channels, picks, rings, signals, switches, ticks, trials, wakes};
 
-/// Checks that `trials` are few and small, and that they find the flaws of this group, which are those of `what`. Each call
-/// names the type of the trials, so that a student cannot hand in trials of a type of his own, which find what they like.
+/// Checks that `trials` are few and small, and that they find the flaws of this group, which are those of `what`. The tests
+/// below name the type of the trials, so that a student cannot hand in trials of a type of his own, which find what they like.
 fn compare<T: Trial>(what: &str, trials: &[T], group: usize) {
     let most = T::FLAWS.concat().len();
     assert!(trials.len() <= most, "there are {} trials; {most} are enough, one for each flaw", trials.len());
@@ -15,129 +14,54 @@ fn compare<T: Trial>(what: &str, trials: &[T], group: usize) {
     assert!(missed.is_empty(), "these flaws of {what} are not found: {missed:?}\n{}", found(trials));
 }
 
-mod of_switches {
-    use super::{compare, switches, trials};
-
-    #[test]
-    fn wrong_switches_are_found() {
-        compare::<&[switches::Step]>("a switch", trials::switches::TRIALS, 0);
-    }
-
-    #[test]
-    fn wrong_starts_are_found() {
-        compare::<&[switches::Step]>("a switch", trials::switches::TRIALS, 1);
-    }
+/// The tests of the trials in `lab_puzzles::trials`, in a module for each mechanism: a test for each group of its flaws.
+macro_rules! tests {
+    ($($module:ident, $what:literal, $trials:ident: $trial:ty { $($test:ident: $group:literal,)* })*) => {$(
+        mod $module {
+            $(
+                #[test]
+                fn $test() {
+                    super::compare::<$trial>($what, lab_puzzles::trials::$trials::TRIALS, $group);
+                }
+            )*
+        }
+    )*};
 }
 
-mod of_rings {
-    use super::{compare, rings, trials};
-
-    #[test]
-    fn wrong_orders_are_found() {
-        compare::<&[rings::Step]>("a ring", trials::rings::TRIALS, 0);
+tests! {
+    of_switches, "a switch", switches: &[lab_puzzles::switches::Step] {
+        wrong_switches_are_found: 0,
+        wrong_starts_are_found: 1,
     }
-
-    #[test]
-    fn wrong_limits_are_found() {
-        compare::<&[rings::Step]>("a ring", trials::rings::TRIALS, 1);
+    of_rings, "a ring", rings: &[lab_puzzles::rings::Step] {
+        wrong_orders_are_found: 0,
+        wrong_limits_are_found: 1,
+        wrong_halves_are_found: 2,
     }
-
-    #[test]
-    fn wrong_halves_are_found() {
-        compare::<&[rings::Step]>("a ring", trials::rings::TRIALS, 2);
+    of_picks, "a pick", picks: &[lab_puzzles::picks::Step] {
+        wrong_orders_are_found: 0,
+        wrong_thieves_are_found: 1,
     }
-}
-
-mod of_picks {
-    use super::{compare, picks, trials};
-
-    #[test]
-    fn wrong_orders_are_found() {
-        compare::<&[picks::Step]>("a pick", trials::picks::TRIALS, 0);
+    of_wakes, "a wakeup", wakes: (lab_puzzles::wakes::Scene, &[lab_puzzles::wakes::M]) {
+        missing_fences_are_found: 0,
+        wrong_searches_are_found: 1,
+        wrong_wakers_are_found: 2,
     }
-
-    #[test]
-    fn wrong_thieves_are_found() {
-        compare::<&[picks::Step]>("a pick", trials::picks::TRIALS, 1);
+    of_ticks, "a preemption", ticks: &[lab_puzzles::ticks::Step] {
+        wrong_slices_are_found: 0,
+        wrong_displacements_are_found: 1,
     }
-}
-
-mod of_wakes {
-    use super::{compare, trials, wakes};
-
-    #[test]
-    fn missing_fences_are_found() {
-        compare::<(wakes::Scene, &[wakes::M])>("a wakeup", trials::wakes::TRIALS, 0);
+    of_calls, "a system call", calls: &[lab_puzzles::calls::Step] {
+        wrong_handoffs_are_found: 0,
+        wrong_retakes_are_found: 1,
+        wrong_returns_are_found: 2,
     }
-
-    #[test]
-    fn wrong_searches_are_found() {
-        compare::<(wakes::Scene, &[wakes::M])>("a wakeup", trials::wakes::TRIALS, 1);
+    of_channels, "a channel", channels: (usize, &[lab_puzzles::channels::Step]) {
+        wrong_orders_are_found: 0,
+        wrong_closes_are_found: 1,
     }
-
-    #[test]
-    fn wrong_wakers_are_found() {
-        compare::<(wakes::Scene, &[wakes::M])>("a wakeup", trials::wakes::TRIALS, 2);
-    }
-}
-
-mod of_ticks {
-    use super::{compare, ticks, trials};
-
-    #[test]
-    fn wrong_slices_are_found() {
-        compare::<&[ticks::Step]>("a preemption", trials::ticks::TRIALS, 0);
-    }
-
-    #[test]
-    fn wrong_displacements_are_found() {
-        compare::<&[ticks::Step]>("a preemption", trials::ticks::TRIALS, 1);
-    }
-}
-
-mod of_calls {
-    use super::{calls, compare, trials};
-
-    #[test]
-    fn wrong_handoffs_are_found() {
-        compare::<&[calls::Step]>("a system call", trials::calls::TRIALS, 0);
-    }
-
-    #[test]
-    fn wrong_retakes_are_found() {
-        compare::<&[calls::Step]>("a system call", trials::calls::TRIALS, 1);
-    }
-
-    #[test]
-    fn wrong_returns_are_found() {
-        compare::<&[calls::Step]>("a system call", trials::calls::TRIALS, 2);
-    }
-}
-
-mod of_channels {
-    use super::{channels, compare, trials};
-
-    #[test]
-    fn wrong_orders_are_found() {
-        compare::<(usize, &[channels::Step])>("a channel", trials::channels::TRIALS, 0);
-    }
-
-    #[test]
-    fn wrong_closes_are_found() {
-        compare::<(usize, &[channels::Step])>("a channel", trials::channels::TRIALS, 1);
-    }
-}
-
-mod of_signals {
-    use super::{compare, signals, trials};
-
-    #[test]
-    fn lost_raises_are_found() {
-        compare::<&[signals::Party]>("a signal", trials::signals::TRIALS, 0);
-    }
-
-    #[test]
-    fn wrong_limits_are_found() {
-        compare::<&[signals::Party]>("a signal", trials::signals::TRIALS, 1);
+    of_signals, "a signal", signals: &[lab_puzzles::signals::Party] {
+        lost_raises_are_found: 0,
+        wrong_limits_are_found: 1,
     }
 }
