@@ -18,7 +18,7 @@ mod paths;
 mod profile;
 mod running;
 mod schedtrace;
-#[path = "../../../gmp-sched/tests/schedtrace_lines/mod.rs"]
+#[path = "../../../thread-tests/tests/schedtrace_lines/mod.rs"]
 mod schedtrace_lines;
 mod top;
 mod trace;

@@ -1,7 +1,7 @@
 //! Finds the tests that belong to the catcher of a mutant (the tests that must detect the mutant). The names of the
 //! tests are read from the source, so this needs no build.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use crate::crate_directory;
@@ -63,13 +63,15 @@ impl Catchers {
         &self.models
     }
 
-    /// Returns the tests in a file in `tests`, and in the files in `tests/shared` that it names as its modules.
+    /// Returns the tests in a file in `tests` of this package or of `thread-tests`, and in the files in `tests/shared` that
+    /// it names as its modules.
     pub(crate) fn in_file(&self, file: &str) -> Vec<String> {
-        let tests = crate_directory().join("tests");
-        let read = |path: &str| fs::read_to_string(tests.join(path).with_extension("rs")).unwrap_or_default();
+        let folders = ["tests", "../thread-tests/tests"].map(|folder| crate_directory().join(folder));
+        let read_in = |folder: &PathBuf, path: &str| fs::read_to_string(folder.join(path).with_extension("rs")).ok();
+        let read = |path: &str| folders.iter().find_map(|folder| read_in(folder, path)).unwrap_or_default();
         let source = read(file);
         let paths = source.lines().filter_map(|line| line.trim().strip_prefix("#[path = \"")?.strip_suffix("\"]"));
-        let shared = paths.filter(|path| path.starts_with("shared/")).map(read).collect::<String>();
+        let shared = paths.filter(|path| path.contains("/shared/")).map(read).collect::<String>();
         tests_in(&source).into_iter().chain(tests_in(&shared)).map(str::to_string).collect()
     }
 

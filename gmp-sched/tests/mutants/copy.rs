@@ -78,7 +78,10 @@ impl Copy {
                 format!("models::{path}")
             }
             Catcher::Tests { file, name, seeds } => {
-                cargo.args(["--test", binary_of(file)]).env_remove("GMP_SIM_SEED").env_remove("GMP_SIM_TRACE");
+                cargo
+                    .args(["--package", "thread-tests", "--test", binary_of(file)])
+                    .env_remove("GMP_SIM_SEED")
+                    .env_remove("GMP_SIM_TRACE");
                 if let Some(seeds) = seeds {
                     cargo.env("GMP_SIM_SEEDS", seeds);
                 }

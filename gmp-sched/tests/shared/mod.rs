@@ -1,4 +1,4 @@
-//! Tests of the library that run on every platform: on threads (`tests/library`) and in the kernel
+//! Tests of the library that run on every platform: on threads (`thread-tests/tests/library`) and in the kernel
 //! (`qemu-tests/guest/src/library.rs`). Both include this file as a module.
 //!
 //! The including file provides three things. Its module `platform` contains the library's types for one platform and

@@ -2,9 +2,9 @@
 //!
 //! Most tests first let a number of Gs wait, one after the other. They assume that a G that begins to run reaches its
 //! wait without being preempted, so no slice may end before the wait. On a busy computer, a slice could end after any
-//! statement. So these tests run with endless or very long slices: on threads in the process of `tests/order.rs`, and
-//! in the kernel on a machine with the option `slice_us`. The file `tests/order.rs` and the kernel's tests include this
-//! file.
+//! statement. So these tests run with endless or very long slices: on threads in the process of
+//! `thread-tests/tests/order.rs`, and in the kernel on a machine with the option `slice_us`. The file
+//! `thread-tests/tests/order.rs` and the kernel's tests include this file.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

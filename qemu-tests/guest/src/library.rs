@@ -1,4 +1,4 @@
-//! The tests in `gmp-sched/tests/shared`, run on the kernel. `gmp-sched/tests/library` includes the same files, and
+//! The tests in `gmp-sched/tests/shared`, run on the kernel. `thread-tests/tests/library` includes the same files, and
 //! runs them on threads of an operating system.
 
 /// What the module `shared` needs of the platform under test.

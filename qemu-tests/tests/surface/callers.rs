@@ -1,6 +1,6 @@
 //! A panic that reports misuse must name the line of the caller, not a line of the library. So every public function
 //! whose documentation has a section "Panics" must be `#[track_caller]`. This test checks this rule. The functions
-//! that such a function calls must be `#[track_caller]`, too. `gmp-sched/tests/threads/misuse/callers.rs` checks this
+//! that such a function calls must be `#[track_caller]`, too. `thread-tests/tests/threads/misuse/callers.rs` checks this
 //! by making the calls.
 
 use std::fs;

@@ -1,6 +1,6 @@
-//! What the operations of the library do if one of their allocations fails. On threads (`tests/no_memory`) and inside
-//! the machine (`qemu-tests/guest/src/without_memory.rs`), each operation is called with its first allocation failing,
-//! then with its second, and so on, until it succeeds.
+//! What the operations of the library do if one of their allocations fails. On threads (`thread-tests/tests/no_memory.rs`)
+//! and inside the machine (`qemu-tests/guest/src/without_memory.rs`), each operation is called with its first allocation
+//! failing, then with its second, and so on, until it succeeds.
 //!
 //! The including file provides `platform`, as for the tests of `shared`, and the function `counted`, which calls its
 //! argument and counts the allocations of that call. Only these can fail. What an operation does before and after it
