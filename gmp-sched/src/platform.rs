@@ -231,6 +231,15 @@ pub unsafe trait Platform: Points + Sized + Debug + Send + Sync {
     /// once. May return early. The caller is pinned exactly once.
     fn park_thread(parking: Parking<'_, Self>, deadline: Option<Instant>);
 
+    /// Whether the caller, which raises a signal of a device, is sure to check the raised list of `scheduler` afterwards, or
+    /// to make an M check it. The raise then wakes no M. This is so for an M that raises signals before it returns from
+    /// [`park_thread`](Platform::park_thread), if it is [idle](Parking::is_idle).
+    #[inline(always)]
+    fn polls_later(scheduler: &Scheduler<Self>) -> bool {
+        let _ = scheduler;
+        false
+    }
+
     /// Sets the park token of `machine` and wakes its thread. Callable from interrupts and from any thread.
     fn unpark_thread(machine: &'static Machine<Self>);
 

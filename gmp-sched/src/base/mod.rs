@@ -12,6 +12,8 @@ pub(crate) mod list;
 #[expect(unsafe_code, reason = "guards a value that loom watches")]
 pub(crate) mod modelled_lock;
 pub(crate) mod points;
+#[cfg(any(feature = "std", gmp_loom))]
+pub(crate) mod poll_turn;
 pub(crate) mod ranked_queue;
 pub(crate) mod reference;
 pub mod run_queue;

@@ -112,7 +112,7 @@ impl<Plat: Platform> Machine<Plat> {
             scheduler.check_dead();
             ends_at = hooks::retire_if_unneeded(self, ends_at);
             let deadline = scheduler.park_deadline(self);
-            Plat::park_thread(Parking::new(pinned), deadline.into_iter().chain(ends_at).min());
+            Plat::park_thread(Parking::of_idle(pinned), deadline.into_iter().chain(ends_at).min());
         }
     }
 

@@ -42,6 +42,9 @@ impl<Plat: Platform> Scheduler<Plat> {
     /// interrupts. Go: `netpollBreak`.
     #[doc(alias = "netpollBreak")]
     pub(crate) fn wake_poller(&'static self) {
+        if Plat::polls_later(self) {
+            return;
+        }
         // ANCHOR: wake_poller
         // Ordering: partners: the fences in `Machine::go_idle` and `Machine::end_poll_duty`.
         fence(Ordering::SeqCst);

@@ -30,6 +30,7 @@ mod kthread;
 mod lock;
 mod locked;
 mod platform;
+mod poll_turn;
 mod pollers;
 mod refusal;
 mod retire;

@@ -130,6 +130,7 @@ mod current;
 mod entry;
 #[expect(unsafe_code, reason = "diverts a G from a signal handler")]
 mod exception;
+mod netpoll;
 mod overflow;
 mod panic_hook;
 mod park;
@@ -156,6 +157,7 @@ pub use calls::{BLOCKING_LIMIT, blocking, set_blocking_limit, syscall, try_block
 pub(crate) use entry::THREADS;
 pub use entry::{PROCS_LIMIT, Threads, enter};
 pub use exception::{Exception, set_exception_hook};
+pub use netpoll::{Netpoll, set_netpoll};
 pub use park::Thread;
 #[doc(hidden)]
 pub use preempt::must_not_allocate;
@@ -352,9 +354,16 @@ unsafe impl Platform for Native {
     }
 
     fn park_thread(parking: Parking<'_, Self>, deadline: Option<Instant>) {
-        if let Some(thread) = parking.pinned().machine().thread() {
+        let machine = parking.pinned().machine();
+        if !(parking.is_idle() && netpoll::park(machine, deadline))
+            && let Some(thread) = machine.thread()
+        {
             thread.park(deadline);
         }
+    }
+
+    fn polls_later(scheduler: &Scheduler<Self>) -> bool {
+        netpoll::polls_later(scheduler)
     }
 
     fn unpark_thread(machine: &'static Machine<Self>) {

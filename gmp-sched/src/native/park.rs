@@ -7,7 +7,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use core::time::Duration;
 
-use super::{Native, blocked};
+use super::{Native, blocked, netpoll};
 use crate::base::instant::Instant;
 use crate::platform::Platform;
 
@@ -17,6 +17,8 @@ const NOTHING: u32 = 0;
 const TOKEN: u32 = 1;
 /// The thread waits for the token, or is about to wait. (This is one less than `NOTHING`.)
 const WAITS: u32 = u32::MAX;
+/// The thread waits at the netpoll, or is about to.
+const POLLS: u32 = 2;
 
 /// The park token of a thread, and the number of the thread.
 #[derive(Debug, Default)]
@@ -58,11 +60,29 @@ impl Thread {
         }
     }
 
+    /// Called before the thread waits at the netpoll instead of for the token. If there is a token, takes it and returns
+    /// `false`.
+    pub(super) fn begin_to_poll(&self) -> bool {
+        // Ordering: Acquire, here and in `end_poll`; partner: the Release in `unpark`.
+        let begun = self.state.compare_exchange(NOTHING, POLLS, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if !begun {
+            self.state.swap(NOTHING, Ordering::Acquire);
+        }
+        begun
+    }
+
+    /// Called when the thread has waited at the netpoll. Takes the token, if it has come.
+    pub(super) fn end_poll(&self) {
+        self.state.swap(NOTHING, Ordering::Acquire);
+    }
+
     /// Sets the token, and wakes the thread that waits for it. Async-signal-safe.
     pub(super) fn unpark(&self) {
         // Ordering: Release; partner: the Acquire in `park`.
-        if self.state.swap(TOKEN, Ordering::Release) == WAITS {
-            wake(&self.state);
+        match self.state.swap(TOKEN, Ordering::Release) {
+            WAITS => wake(&self.state),
+            POLLS => netpoll::wake(),
+            _ => {}
         }
     }
 }

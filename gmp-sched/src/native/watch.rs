@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::thread;
 
 use super::park::Thread;
-use super::{Native, blocked, pool, schedtrace};
+use super::{Native, blocked, netpoll, pool, schedtrace};
 use crate::engine::hooks::has_preempted;
 use crate::engine::sysmon::Sysmon;
 use crate::entities::scheduler::Scheduler;
@@ -91,9 +91,11 @@ impl Drop for Watch {
 pub(super) fn make_sysmon(scheduler: &'static Scheduler<Native>) -> Result<Watch, OutOfResources> {
     let mut sysmon = Sysmon::new(scheduler);
     let mut blocked = blocked::Check::new(scheduler);
+    let mut left = 0;
     let check = move || {
         blocked.run();
-        sysmon.check()
+        let look = netpoll::watch(scheduler, &mut left);
+        look.into_iter().fold(sysmon.check(), Duration::min)
     };
     let watches = scheduler.watches.get_or_make(Watches::default)?;
     Watch::new(scheduler, &watches.sysmon, check, || has_preempted(scheduler))

@@ -12,11 +12,23 @@ use crate::entities::processor::Processor;
 #[derive(Debug)]
 pub struct Parking<'a, Plat: Platform> {
     pinned: &'a Pinned<Plat>,
+    is_idle: bool,
 }
 
 impl<'a, Plat: Platform> Parking<'a, Plat> {
+    /// For an M that waits until it is assigned a P.
     pub(crate) fn new(pinned: &'a Pinned<Plat>) -> Self {
-        Self { pinned }
+        Self { pinned, is_idle: false }
+    }
+
+    /// For an M on the idle list, which looks for work, and for raised signals of devices, when it continues.
+    pub(crate) fn of_idle(pinned: &'a Pinned<Plat>) -> Self {
+        Self { pinned, is_idle: true }
+    }
+
+    /// Whether the M is idle: when it continues, it looks for work, and for raised signals of devices.
+    pub fn is_idle(&self) -> bool {
+        self.is_idle
     }
 
     /// The proof that the caller is pinned.
