@@ -1,38 +1,45 @@
-//! The poller of the host: a thread that asks the operating system which sockets are ready, and raises the signals of
-//! the Gs that wait for them. So a G that waits for a socket blocks no thread of the scheduler.
+//! The poller of the host: an idle thread of the scheduler asks the operating system which sockets are ready, and raises
+//! the signals of the Gs that wait for them ([`gmp_sched::native::Netpoll`]). So a G that waits for a socket blocks no
+//! thread of the scheduler.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::mem;
+use core::sync::atomic::{AtomicBool, Ordering, fence};
+use core::time::Duration;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::{LazyLock, Mutex, PoisonError};
-use std::thread;
+use std::sync::{LazyLock, Mutex};
 
 use gmp_sched::device_signals::Signal;
-use gmp_sched::native::{ExpectedWakes, expect_wakes};
+use gmp_sched::native::{self, ExpectedWakes, expect_wakes};
 use gmp_sched::sync::LimitedMutex as _;
 use kernel_net::{NetError, Readiness, Way, WokenBy};
 use mio::event::Source;
-use mio::{Events, Interest, Poll, Registry, Token};
+use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::assert_may_block;
 use crate::host::platform::{self, Kernel, Limit, Receiver};
+use crate::host::sync::InterruptMutex;
 
-/// How many events the thread takes at once.
+/// How many events are taken at once.
 const EVENTS: usize = 256;
+/// The token of [`Poller::waker`].
+const WAKER: Token = Token(usize::MAX);
 
 /// The wait for one direction of a socket.
 struct Direction {
     /// Held by the G that reads, or that writes.
     turn: platform::Mutex<()>,
     ready: Signal<Kernel>,
-    /// For selects.
-    select: Mutex<Selects>,
+    /// Whether there is a channel for selects.
+    is_selected: AtomicBool,
+    /// No G is preempted while it holds this lock, because sysmon may wait for it.
+    select: InterruptMutex<Selects>,
 }
 
-/// The channel for selects. While it exists, no deadlock is reported, because the thread of the poller may ready a G
-/// that selects.
+/// The channel for selects. While it exists, no deadlock is reported, because an idle thread may ready a G that selects.
 struct Selects {
     readiness: Readiness<Kernel>,
     expected: Option<ExpectedWakes>,
@@ -46,18 +53,28 @@ impl Selects {
 
 impl Direction {
     fn new() -> Self {
-        Self { turn: platform::Mutex::new(()), ready: Signal::new(), select: Mutex::new(Selects::new()) }
-    }
-
-    /// Locks the channel for selects. Poisoning is ignored, because nothing panics while the lock is held.
-    fn select(&self) -> std::sync::MutexGuard<'_, Selects> {
-        self.select.lock().unwrap_or_else(PoisonError::into_inner)
+        Self {
+            turn: platform::Mutex::new(()),
+            ready: Signal::new(),
+            is_selected: AtomicBool::new(false),
+            select: InterruptMutex::new(Selects::new()),
+        }
     }
 
     /// The socket may be ready.
     fn announce(&'static self) {
         self.ready.raise();
-        self.select().readiness.announce();
+        if self.is_selected() {
+            self.select.lock().readiness.announce();
+        }
+    }
+
+    /// Whether a G may wait for this direction in a select. If a G begins to just now, it finds what is ready already.
+    fn is_selected(&self) -> bool {
+        // Ordering: partner: the fence in `Watched::select`. The caller knows that the socket is ready. So either it sees
+        // the G that selects, or that G, which asks the host after its fence, sees that the socket is ready.
+        fence(Ordering::SeqCst);
+        self.is_selected.load(Ordering::Relaxed)
     }
 }
 
@@ -76,26 +93,51 @@ struct Table {
 
 struct Poller {
     registry: Registry,
-    table: Mutex<Table>,
+    waker: Waker,
+    /// Locked only by the thread that polls, of which there is one.
+    events: Mutex<(Poll, Events)>,
+    /// No G is preempted while it holds this lock, because sysmon may wait for it.
+    table: InterruptMutex<Table>,
 }
 
-/// The poller, or why there is none. The first use starts the thread.
+/// The poller, or why there is none.
 static POLLER: LazyLock<io::Result<Poller>> = LazyLock::new(|| {
     let poll = Poll::new()?;
     let registry = poll.registry().try_clone()?;
-    thread::Builder::new().name("poller".into()).spawn(move || serve(poll))?;
-    Ok(Poller { registry, table: Mutex::new(Table { all: Vec::new(), free: Vec::new() }) })
+    let waker = Waker::new(&registry, WAKER)?;
+    let events = Mutex::new((poll, Events::with_capacity(EVENTS)));
+    let table = InterruptMutex::new(Table { all: Vec::new(), free: Vec::new() });
+    Ok(Poller { registry, waker, events, table })
 });
 
-/// Raises the signals of sockets that are ready, for ever.
-fn serve(mut poll: Poll) {
-    let mut events = Events::with_capacity(EVENTS);
-    loop {
+impl Poller {
+    fn get() -> Result<&'static Self, NetError> {
+        let poller = POLLER.as_ref().map_err(|_| NetError::OutOfResources)?;
+        native::set_netpoll(poller);
+        Ok(poller)
+    }
+}
+
+impl native::Netpoll for Poller {
+    fn wait(&self, limit: Option<Duration>) {
+        let Ok(mut events) = self.events.try_lock() else { return };
+        let (poll, events) = &mut *events;
+        // `mio` rounds up to milliseconds. What is left of them is waited for first, or in the next wait, which comes soon.
+        let whole = limit
+            .map(|limit| Duration::from_secs(limit.as_secs()) + Duration::from_millis(limit.subsec_millis().into()));
+        if let (Some(limit), Some(Duration::ZERO)) = (limit, whole)
+            && let Ok(limit) = Timespec::try_from(limit)
+        {
+            let _ = rustix::event::poll(&mut [PollFd::new(&self.registry, PollFlags::IN)], Some(&limit));
+        }
         // The call fails only if a signal handler has interrupted it.
-        let _ = poll.poll(&mut events, None);
-        let Ok(poller) = &*POLLER else { return };
-        for event in &events {
-            let Some(waits) = poller.lock().all.get(event.token().0).copied() else { continue };
+        let _ = poll.poll(events, whole);
+    }
+
+    fn announce(&self) {
+        let Ok(events) = self.events.try_lock() else { return };
+        for event in &events.1 {
+            let Some(waits) = self.table.lock().all.get(event.token().0).copied() else { continue };
             if event.is_readable() || event.is_read_closed() || event.is_error() {
                 waits.read.announce();
             }
@@ -104,16 +146,10 @@ fn serve(mut poll: Poll) {
             }
         }
     }
-}
 
-impl Poller {
-    fn get() -> Result<&'static Self, NetError> {
-        POLLER.as_ref().map_err(|_| NetError::OutOfResources)
-    }
-
-    /// Locks the table. Poisoning is ignored, because nothing panics while the lock is held.
-    fn lock(&self) -> std::sync::MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    fn wake(&self) {
+        // The call writes a number, for which there is always room.
+        let _ = self.waker.wake();
     }
 }
 
@@ -126,7 +162,7 @@ pub(super) struct Watched<S: Source> {
 impl<S: Source + AsFd> Watched<S> {
     pub(super) fn new(mut socket: S) -> Result<Self, NetError> {
         let poller = Poller::get()?;
-        let mut table = poller.lock();
+        let mut table = poller.table.lock();
         let waits = table.free.pop().unwrap_or_else(|| {
             let token = Token(table.all.len());
             let waits = &*Box::leak(Box::new(Waits { token, read: Direction::new(), write: Direction::new() }));
@@ -136,7 +172,7 @@ impl<S: Source + AsFd> Watched<S> {
         drop(table);
         let watched = poller.registry.register(&mut socket, waits.token, Interest::READABLE | Interest::WRITABLE);
         if let Err(error) = watched {
-            poller.lock().free.push(waits);
+            poller.table.lock().free.push(waits);
             return Err(super::error(&error));
         }
         Ok(Self { socket, waits })
@@ -177,18 +213,25 @@ impl<S: Source + AsFd> Watched<S> {
     #[track_caller]
     pub(super) fn select(&self, way: Way) -> Result<Receiver<()>, NetError> {
         assert_may_block();
-        let mut selects = self.direction(way).select();
-        let receiver = selects.readiness.receiver(|| self.is_ready(way))?;
-        selects.expected.get_or_insert_with(expect_wakes);
-        Ok(receiver)
+        let direction = self.direction(way);
+        // Made and dropped without the lock, because it takes a lock that a preempted G may hold.
+        let mut expected = (!direction.is_selected.load(Ordering::Relaxed)).then(expect_wakes);
+        let mut selects = direction.select.lock();
+        if selects.expected.is_none() {
+            selects.expected = expected.take();
+        }
+        direction.is_selected.store(true, Ordering::Relaxed);
+        // Ordering: partner: the fence in `Direction::is_selected`.
+        fence(Ordering::SeqCst);
+        selects.readiness.receiver(|| self.is_ready(way))
     }
 
     /// If a further call need not wait, either, says so to a G that selects. The poller says only once that several
     /// datagrams or connections have arrived, perhaps to another G.
     fn announce_rest(&self, way: Way) {
-        let selects = self.direction(way).select();
-        if selects.expected.is_some() && self.is_ready(way) {
-            selects.readiness.announce();
+        let direction = self.direction(way);
+        if direction.is_selected() && self.is_ready(way) {
+            direction.select.lock().readiness.announce();
         }
     }
 
@@ -210,9 +253,11 @@ impl<S: Source> Drop for Watched<S> {
             // The socket was registered, and is closed after this.
             let _ = poller.registry.deregister(&mut self.socket);
             for direction in [&self.waits.read, &self.waits.write] {
-                *direction.select() = Selects::new();
+                direction.is_selected.store(false, Ordering::Relaxed);
+                let last = mem::replace(&mut *direction.select.lock(), Selects::new());
+                drop(last);
             }
-            poller.lock().free.push(self.waits);
+            poller.table.lock().free.push(self.waits);
         }
     }
 }
