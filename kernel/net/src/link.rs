@@ -35,6 +35,12 @@ pub trait Link: Send {
         FRAME_BYTES
     }
 
+    /// The length of the largest frame with a segment that the device cuts into several ones, if it can, which is at most
+    /// 65,535. Such a device also computes the checksum of each segment, also of one that need not be cut.
+    fn largest_to_cut(&self) -> Option<usize> {
+        None
+    }
+
     /// Copies the next frame that has arrived to the beginning of `room`, which has the length of the
     /// [largest](Self::largest). Returns the length of the frame. Afterwards there is room for one frame to send, which is
     /// the answer. Returns `None` if no frame has arrived, or there would be no room for the answer. A link may exchange
@@ -58,6 +64,10 @@ pub trait Link: Send {
     fn send_from(&mut self, room: &mut Vec<u8>, bytes: usize) {
         self.send(&room[..bytes]);
     }
+
+    /// Sends a frame as [`send`](Self::send) does, which may be as long as the device [cuts](Self::largest_to_cut): into
+    /// segments of at most `segment_bytes` bytes of data. Called only if it does.
+    fn send_to_cut(&mut self, _frame: &[u8], _segment_bytes: u16) {}
 
     /// Makes the device look at what was sent, and at the room that `receive` has made. The device may look earlier.
     fn flush(&mut self);

@@ -2,12 +2,13 @@
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use core::num::{NonZeroU16, NonZeroUsize};
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use gmp_sched::platform::OutOfResources;
 use smoltcp::iface::{Interface, PollResult, SocketSet};
-use smoltcp::phy::{Checksum, ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
+use smoltcp::phy::{Checksum, ChecksumCapabilities, Device, DeviceCapabilities, Medium, PacketMeta, RxToken, TxToken};
 use smoltcp::time::Instant;
 use smoltcp::wire::{
     ArpOperation, ArpPacket, EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, Ipv6ExtHeader, Ipv6Packet,
@@ -19,7 +20,7 @@ use crate::key::{Key, Protocol};
 use crate::link::Link;
 use crate::memory::room;
 use crate::sequence::{self, Sent};
-use crate::split::split;
+use crate::split::{header_bytes, split};
 
 /// The types of the messages of ICMPv6 about neighbours and routers (RFC 4861, 4), and those of the question for a
 /// neighbour's MAC address, and of the answer.
@@ -45,6 +46,8 @@ pub(crate) fn room_for_frame(bytes: usize) -> Result<Vec<u8>, OutOfResources> {
 /// A link, as smoltcp uses it for one set of sockets.
 pub(crate) struct Wire {
     pub(crate) link: &'static mut dyn Link,
+    /// What smoltcp knows of the link. It asks at each attempt to send.
+    capabilities: DeviceCapabilities,
     /// Memory for a frame to send, of the largest length.
     room: Vec<u8>,
     /// Whether a socket could not send because the link had no room.
@@ -57,7 +60,8 @@ pub(crate) struct Wire {
 
 impl Wire {
     pub(crate) fn new(link: &'static mut dyn Link, room: Vec<u8>) -> Self {
-        Self { link, room, was_full: false, is_unresolved: false, sent: Sent::new() }
+        let capabilities = capabilities_of(link);
+        Self { link, capabilities, room, was_full: false, is_unresolved: false, sent: Sent::new() }
     }
 
     /// Sends a frame without a socket. `fill` gets its bytes, which are zero. There must be room for it.
@@ -80,7 +84,11 @@ pub(crate) struct Packet<'a> {
 pub(crate) struct Received<'a>(&'a [u8]);
 
 /// Room for a frame to send.
-pub(crate) struct Room<'a>(&'a mut Wire);
+pub(crate) struct Room<'a> {
+    wire: &'a mut Wire,
+    /// Into how long segments the device cuts the frame, if it has to.
+    segment_bytes: Option<NonZeroU16>,
+}
 
 impl Device for Packet<'_> {
     type RxToken<'t>
@@ -94,7 +102,7 @@ impl Device for Packet<'_> {
 
     /// There is room for the answer to the frame: see [`Link::receive`].
     fn receive(&mut self, _: Instant) -> Option<(Received<'_>, Room<'_>)> {
-        Some((Received(self.received.take()?), Room(self.wire)))
+        Some((Received(self.received.take()?), Room::new(self.wire)))
     }
 
     /// smoltcp takes the room for a frame before it looks for the address of the neighbour. If that is not known, it
@@ -105,21 +113,29 @@ impl Device for Packet<'_> {
             return None;
         }
         self.wire.is_unresolved = true;
-        Some(Room(self.wire))
+        Some(Room::new(self.wire))
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
-        let mut capabilities = DeviceCapabilities::default();
-        capabilities.medium = Medium::Ethernet;
-        capabilities.max_transmission_unit = self.wire.link.largest_to_send();
-        if self.wire.link.may_damage() {
-            // Those of received frames are checked before smoltcp gets them, if that is needed.
-            (capabilities.checksum.tcp, capabilities.checksum.udp) = (Checksum::Tx, Checksum::Tx);
-        } else {
-            capabilities.checksum = ChecksumCapabilities::ignored();
-        }
-        capabilities
+        self.wire.capabilities.clone()
     }
+}
+
+fn capabilities_of(link: &dyn Link) -> DeviceCapabilities {
+    let mut capabilities = DeviceCapabilities::default();
+    capabilities.medium = Medium::Ethernet;
+    capabilities.max_transmission_unit = link.largest_to_send();
+    if link.may_damage() {
+        // Those of received frames are checked before smoltcp gets them, if that is needed.
+        (capabilities.checksum.tcp, capabilities.checksum.udp) = (Checksum::Tx, Checksum::Tx);
+    } else {
+        capabilities.checksum = ChecksumCapabilities::ignored();
+    }
+    if let Some(largest) = link.largest_to_cut().and_then(NonZeroUsize::new) {
+        capabilities.checksum.tcp = Checksum::None;
+        (capabilities.segmentation.tcpv4, capabilities.segmentation.tcpv6) = (Some(largest), Some(largest));
+    }
+    capabilities
 }
 
 impl RxToken for Received<'_> {
@@ -128,13 +144,28 @@ impl RxToken for Received<'_> {
     }
 }
 
+impl<'a> Room<'a> {
+    fn new(wire: &'a mut Wire) -> Self {
+        Self { wire, segment_bytes: None }
+    }
+}
+
 impl TxToken for Room<'_> {
+    fn set_meta(&mut self, meta: PacketMeta) {
+        self.segment_bytes = meta.segmentation_offload_size;
+    }
+
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, bytes: usize, fill: F) -> R {
-        let Wire { link, room, is_unresolved, sent, .. } = self.0;
+        let Wire { link, room, is_unresolved, sent, .. } = self.wire;
         let frame = &mut room[..bytes];
         let result = fill(frame);
         *is_unresolved = asks_for_neighbour(frame);
         sequence::number(frame, sent);
+        if let Some(segment_bytes) = self.segment_bytes {
+            let on_path = sent.frame_bytes.saturating_sub(header_bytes(frame));
+            link.send_to_cut(frame, segment_bytes.get().min(on_path));
+            return result;
+        }
         if bytes <= sent.frame_bytes.into() {
             link.send_from(room, bytes);
             return result;
@@ -305,4 +336,26 @@ fn of_ports(protocol: IpProtocol, (peer, local): (IpAddr, IpAddr), payload: &[u8
             bytes: segment.payload().len(),
         },
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+    use crate::fuzz::fill_segment;
+    use crate::tests::{ADDRESS, Bench, datagram};
+
+    #[test]
+    fn device_cuts_segments_small_enough_for_the_path() {
+        let mut bench = Bench::new(Some(ADDRESS), usize::MAX);
+        for (frame_bytes, expected) in [(u16::MAX, 1_460), (1_514, 1_460), (14 + 1_280, 1_240)] {
+            bench.state.wire.sent.frame_bytes = frame_bytes;
+            let mut frame = datagram(0, 0, &vec![0; 12 + 1_460]);
+            fill_segment(&mut frame, |segment| segment.set_header_len(20));
+            let room = Room { wire: &mut bench.state.wire, segment_bytes: NonZeroU16::new(1_460) };
+            room.consume(frame.len(), |sent| sent.copy_from_slice(&frame));
+            assert_eq!(bench.other.lock().unwrap().cuts.pop(), Some(expected));
+        }
+    }
 }

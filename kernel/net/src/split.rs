@@ -1,5 +1,6 @@
-//! Segments for a path with a small MTU. smoltcp makes segments that are as long as a frame of the link may
-//! be. If a router says that they are too long, each is sent as several ones.
+//! Long segments, which are sent as several ones: those for a path with a small MTU, and what a simulated device cuts.
+//! smoltcp makes segments that are as long as a frame of the link may be. If a router says that they are too long, each is
+//! sent as several ones.
 
 use smoltcp::wire::{EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket};
 
@@ -9,13 +10,21 @@ const IPV6_BYTES: usize = 40;
 /// Calls `send` with a frame, or with its parts if it has a segment and more than `most` bytes, and `most` is not too
 /// small for that.
 pub(crate) fn split(frame: &mut [u8], most: usize, mut send: impl FnMut(&[u8])) {
-    let header = if frame.len() > most { header_of_segment(frame) } else { None };
-    let Some((header, is_ipv6)) = header.filter(|(header, _)| most >= 2 * header) else { return send(frame) };
+    match header_of_segment(frame) {
+        Some((header, _)) if frame.len() > most && most >= 2 * header => cut(frame, most - header, send),
+        _ => send(frame),
+    }
+}
+
+/// Calls `send` with a frame, or with its parts if it has a segment with more than `most` bytes of data. Computes the
+/// checksums of segments.
+pub(crate) fn cut(frame: &mut [u8], most: usize, mut send: impl FnMut(&[u8])) {
+    let Some((header, is_ipv6)) = header_of_segment(frame) else { return send(frame) };
     let mut rest = header;
     let whole = TcpPacket::new_unchecked(&frame[ip_end(frame, is_ipv6)..header]);
     let (first, is_end, is_pushed) = (whole.seq_number(), whole.fin(), whole.psh());
-    while rest < frame.len() {
-        let end = frame.len().min(rest + most - header);
+    loop {
+        let end = frame.len().min(rest + most);
         // The header comes before the data, where those of the part before were.
         let start = rest - header;
         frame.copy_within(..header, start);
@@ -29,8 +38,16 @@ pub(crate) fn split(frame: &mut [u8], most: usize, mut send: impl FnMut(&[u8])) 
         segment.set_psh(is_pushed && is_last);
         segment.fill_checksum(&ends[0], &ends[1]);
         send(part);
+        if is_last {
+            return;
+        }
         rest = end;
     }
+}
+
+/// Returns the length of all headers of a frame with a segment.
+pub(crate) fn header_bytes(frame: &[u8]) -> u16 {
+    header_of_segment(frame).map_or(0, |(bytes, _)| bytes as u16)
 }
 
 /// Returns the length of all headers of a frame with a segment, and whether it is one of IPv6.

@@ -85,7 +85,8 @@ impl<Plat: Platform> Memory<Plat> {
     /// # Errors
     /// There is no memory.
     pub(crate) fn new(shard: usize, link: &dyn Link) -> Result<Self, OutOfResources> {
-        let [to_send, received] = [link.largest_to_send(), link.largest()].map(room_for_frame);
+        let largest_to_send = link.largest_to_cut().unwrap_or(link.largest_to_send());
+        let [to_send, received] = [largest_to_send, link.largest()].map(room_for_frame);
         let services = services::Memory::new(shard == OWNER)?;
         Ok(Self { to_send: to_send?, received: received?, configured: Reserved::new()?, services })
     }

@@ -171,6 +171,20 @@ impl<Plat: Platform> Part<Plat> {
     }
 }
 
+/// A frame to send, and into how long segments the device cuts it if it does.
+struct Held {
+    frame: Vec<u8>,
+    segment_bytes: Option<u16>,
+}
+
+/// Sends a frame over the device.
+fn send_over(device: &mut dyn Link, frame: &[u8], segment_bytes: Option<u16>) {
+    match segment_bytes {
+        Some(bytes) => device.send_to_cut(frame, bytes),
+        None => device.send(frame),
+    }
+}
+
 /// The link of one shard.
 pub(crate) struct Queue<Plat: Platform> {
     steering: &'static Steering<Plat>,
@@ -179,36 +193,54 @@ pub(crate) struct Queue<Plat: Platform> {
     may_damage: bool,
     largest: usize,
     largest_to_send: usize,
+    largest_to_cut: Option<usize>,
     /// Whether the device knows that the last frame is right.
     is_checked: bool,
     /// Whether the device has frames that it need not look at before `flush`.
     has_sent: bool,
     /// The frames for which the device had no room. There are few, because then the shard sends no more.
-    held: VecDeque<Vec<u8>>,
+    held: VecDeque<Held>,
 }
 
 impl<Plat: Platform> Queue<Plat> {
     fn new(steering: &'static Steering<Plat>, part: &'static Part<Plat>) -> Self {
         let device = steering.device.lock();
         let (mac, may_damage) = (device.mac(), device.may_damage());
-        let (largest, largest_to_send) = (device.largest(), device.largest_to_send());
+        let (largest, largest_to_send, largest_to_cut) =
+            (device.largest(), device.largest_to_send(), device.largest_to_cut());
         let (is_checked, has_sent, held) = (false, false, VecDeque::new());
-        Self { steering, part, mac, may_damage, largest, largest_to_send, is_checked, has_sent, held }
+        Self { steering, part, mac, may_damage, largest, largest_to_send, largest_to_cut, is_checked, has_sent, held }
     }
 
     /// Sends what was held. Returns whether all was sent.
     fn send_held(&mut self) -> bool {
         let mut device = self.steering.device.lock();
         while device.can_send()
-            && let Some(frame) = self.held.pop_front()
+            && let Some(Held { frame, segment_bytes }) = self.held.pop_front()
         {
-            device.send(&frame);
+            send_over(&mut **device, &frame, segment_bytes);
         }
         // Nobody may call `flush` soon.
         device.flush();
         // Under the lock of the device: see `Steering::serve`.
         self.part.is_stalled.store(!self.held.is_empty(), Ordering::Relaxed);
         self.held.is_empty()
+    }
+
+    fn pass(&mut self, frame: &[u8], segment_bytes: Option<u16>) {
+        if self.can_send() {
+            let mut device = self.steering.device.lock();
+            if device.can_send() {
+                send_over(&mut **device, frame, segment_bytes);
+                self.has_sent = true;
+                return;
+            }
+        }
+        if self.held.try_reserve(1).is_ok()
+            && let Ok(frame) = copy(frame)
+        {
+            self.held.push_back(Held { frame, segment_bytes });
+        }
     }
 }
 
@@ -237,6 +269,10 @@ impl<Plat: Platform> Link for Queue<Plat> {
         self.largest_to_send
     }
 
+    fn largest_to_cut(&self) -> Option<usize> {
+        self.largest_to_cut
+    }
+
     fn receive(&mut self, frame: &mut Vec<u8>) -> Option<usize> {
         if !self.can_send() {
             return None;
@@ -257,19 +293,11 @@ impl<Plat: Platform> Link for Queue<Plat> {
     }
 
     fn send(&mut self, frame: &[u8]) {
-        if self.can_send() {
-            let mut device = self.steering.device.lock();
-            if device.can_send() {
-                device.send(frame);
-                self.has_sent = true;
-                return;
-            }
-        }
-        if self.held.try_reserve(1).is_ok()
-            && let Ok(copy) = copy(frame)
-        {
-            self.held.push_back(copy);
-        }
+        self.pass(frame, None);
+    }
+
+    fn send_to_cut(&mut self, frame: &[u8], segment_bytes: u16) {
+        self.pass(frame, Some(segment_bytes));
     }
 
     fn flush(&mut self) {

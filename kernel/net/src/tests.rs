@@ -49,6 +49,8 @@ pub(crate) struct Other {
     pub(crate) arrived: VecDeque<Vec<u8>>,
     /// For how many frames the device has room.
     room: usize,
+    /// Into how long segments it cuts frames.
+    pub(crate) cuts: Vec<u16>,
 }
 
 #[derive(Clone)]
@@ -88,6 +90,11 @@ impl Link for Scripted {
         let mut other = self.0.lock().unwrap();
         other.room -= 1;
         other.sent.push(frame.to_vec());
+    }
+
+    fn send_to_cut(&mut self, frame: &[u8], segment_bytes: u16) {
+        self.send(frame);
+        self.0.lock().unwrap().cuts.push(segment_bytes);
     }
 
     fn flush(&mut self) {}

@@ -11,9 +11,13 @@ use gmp_sched::time::{self, Instant};
 use super::wires::{Wires, mac};
 use crate::link::Link;
 use crate::memory::{copy, room};
+use crate::split::cut;
 
 /// How many frames a device can hold that it has not transmitted.
 const ROOM: usize = 16;
+
+/// The largest frame that a device cuts.
+const LARGEST_TO_CUT: usize = 32 * 1024;
 
 /// What the devices of all hosts share.
 pub(super) struct Shared<Plat: Platform> {
@@ -27,6 +31,8 @@ pub(super) struct Device<Plat: Platform> {
     shared: Arc<Shared<Plat>>,
     /// The number of the host.
     host: usize,
+    /// Whether the device cuts long segments, and computes the checksums of all.
+    cuts: bool,
     /// The frames that are sent when the stack calls `flush`.
     sent: Vec<Vec<u8>>,
     /// When the frames are transmitted that were sent.
@@ -36,8 +42,17 @@ pub(super) struct Device<Plat: Platform> {
 impl<Plat: Platform> Device<Plat> {
     /// # Errors
     /// There is no memory.
-    pub(super) fn new(shared: Arc<Shared<Plat>>, host: usize) -> Result<Self, OutOfResources> {
-        Ok(Self { shared, host, sent: room(ROOM)?, transmitted: room(ROOM)? })
+    pub(super) fn new(shared: Arc<Shared<Plat>>, host: usize, cuts: bool) -> Result<Self, OutOfResources> {
+        Ok(Self { shared, host, cuts, sent: room(ROOM)?, transmitted: room(ROOM)? })
+    }
+
+    /// Keeps a frame until it is sent. As with any Ethernet, a frame for which there is no memory is lost.
+    fn put(&mut self, frame: &[u8]) {
+        if self.sent.try_reserve(1).is_ok()
+            && let Ok(copy) = copy(frame)
+        {
+            self.sent.push(copy);
+        }
     }
 
     /// Whether there was room at the last call of `can_send`, or of `flush` after it.
@@ -77,12 +92,24 @@ impl<Plat: Platform> Link for Device<Plat> {
         self.has_room()
     }
 
-    /// There is memory for as many frames as there is room for.
     fn send(&mut self, frame: &[u8]) {
+        if self.cuts {
+            self.send_to_cut(frame, u16::MAX);
+        } else if self.can_send() {
+            self.put(frame);
+        }
+    }
+
+    fn largest_to_cut(&self) -> Option<usize> {
+        self.cuts.then_some(LARGEST_TO_CUT)
+    }
+
+    /// The segments of a frame may be more than there is room for.
+    fn send_to_cut(&mut self, frame: &[u8], segment_bytes: u16) {
         if self.can_send()
-            && let Ok(copy) = copy(frame)
+            && let Ok(mut frame) = copy(frame)
         {
-            self.sent.push(copy);
+            cut(&mut frame, segment_bytes.into(), |part| self.put(part));
         }
     }
 
@@ -125,7 +152,7 @@ mod tests {
             let network = Network::<Sim>::new(1);
             let [from, to] = [1, 2].map(|last| network.host([10, 0, 0, last]).unwrap());
             network.set_path(from, to, Conditions { rate: Some(1_000_000), ..Conditions::default() });
-            let mut device = Device::new(network.shared.clone(), 0).unwrap();
+            let mut device = Device::new(network.shared.clone(), 0, false).unwrap();
             let mut frame = [0; 1_000];
             frame[..6].copy_from_slice(&mac(1));
             (0..ROOM).for_each(|_| device.send(&frame));

@@ -58,6 +58,7 @@ pub struct Network<Plat: Platform> {
     make_room: MakeRoom,
     woken_by: WokenBy,
     shards: usize,
+    cuts: bool,
     served: Mutex<Vec<Served<Plat>>, Plat>,
 }
 
@@ -81,13 +82,21 @@ impl<Plat: Platform> Network<Plat> {
     pub fn new(seed: u64) -> Self {
         let shared = Shared { wires: Mutex::new(Wires::new(seed)), is_closed: AtomicBool::new(false) };
         let served = Mutex::new(Vec::new());
-        Self { shared: Arc::new(shared), seed, make_room, woken_by: WokenBy::Gs, shards: 1, served }
+        let woken_by = WokenBy::Gs;
+        Self { shared: Arc::new(shared), seed, make_room, woken_by, shards: 1, cuts: false, served }
     }
 
     /// Lets the hosts that are made from now on have as many [shards](Configuration::shards).
     #[must_use]
     pub fn with_shards(mut self, shards: usize) -> Self {
         self.shards = shards;
+        self
+    }
+
+    /// Lets the devices of the hosts that are made from now on cut long segments (TSO). The default is that TCP does it.
+    #[must_use]
+    pub fn with_offload(mut self) -> Self {
+        self.cuts = true;
         self
     }
 
@@ -156,7 +165,7 @@ impl<Plat: Platform> Network<Plat> {
         let address = Some((own, 0));
         let configuration = Configuration { address, seed, shards: self.shards, ..Configuration::default() };
         let number = usize::from(number);
-        let device = Device::new(self.shared.clone(), number)?;
+        let device = Device::new(self.shared.clone(), number, self.cuts)?;
         let memory = Memory::over_device(&device, &configuration)?;
         let (place, stack) = (Reserved::new()?, Reserved::new()?);
         // Besides those of the shards, one G serves the device.

@@ -42,8 +42,20 @@ fn with_pair_on(
     conditions: Conditions,
     test: impl Fn(&Network<Sim>, &'static Stack, &'static Stack) + Send + 'static,
 ) {
+    with_pair_over(machine, shards, false, conditions, test);
+}
+
+/// `cuts` is whether the devices cut long segments.
+fn with_pair_over(
+    machine: Config,
+    shards: usize,
+    cuts: bool,
+    conditions: Conditions,
+    test: impl Fn(&Network<Sim>, &'static Stack, &'static Stack) + Send + 'static,
+) {
     let report = sim::run(machine, move || {
         let network = Network::new(machine.seed).with_rooms(guarded::make).with_shards(shards);
+        let network = if cuts { network.with_offload() } else { network };
         let [server, client] = [SERVER, CLIENT].map(|address| network.host(address).unwrap());
         network.set_conditions(conditions);
         test(&network, server, client);
@@ -90,32 +102,34 @@ fn wait_for_connections(stack: &'static Stack, count: usize) {
 }
 
 fn echoes(conditions: Conditions, bytes: usize, seed: u64) {
-    with_pair(conditions, seed, move |_, server, client| {
-        serve_echo(server, 7);
-        let stream = connect(client, 7).unwrap();
-        assert_eq!(stream.peer_addr(), (SERVER, 7).into());
-        assert_eq!(stream.local_addr().ip(), CLIENT);
-        let mut random = fastrand::Rng::with_seed(seed);
-        let sent: Vec<u8> = core::iter::repeat_with(|| random.u8(..)).take(bytes).collect();
-        scope(|scope| {
-            let _ = scope.go(|| {
-                stream.write_all(&sent).unwrap();
-                stream.shutdown(Shutdown::Write).unwrap();
-            });
-            let (mut received, mut buffer) = (Vec::new(), [0; 5_000]);
-            loop {
-                match stream.read(&mut buffer).unwrap() {
-                    0 => break,
-                    count => received.extend_from_slice(&buffer[..count]),
-                }
-            }
-            assert!(received == sent, "{} bytes of {}", received.len(), sent.len());
+    with_pair(conditions, seed, move |_, server, client| returns(server, client, bytes, seed));
+}
+
+fn returns(server: &'static Stack, client: &'static Stack, bytes: usize, seed: u64) {
+    serve_echo(server, 7);
+    let stream = connect(client, 7).unwrap();
+    assert_eq!(stream.peer_addr(), (SERVER, 7).into());
+    assert_eq!(stream.local_addr().ip(), CLIENT);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let sent: Vec<u8> = core::iter::repeat_with(|| random.u8(..)).take(bytes).collect();
+    scope(|scope| {
+        let _ = scope.go(|| {
+            stream.write_all(&sent).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
         });
-        assert_eq!(stream.write(b"x"), Err(NetError::BrokenPipe));
-        drop(stream);
-        wait_for_connections(server, 0);
-        wait_for_connections(client, 0);
+        let (mut received, mut buffer) = (Vec::new(), [0; 5_000]);
+        loop {
+            match stream.read(&mut buffer).unwrap() {
+                0 => break,
+                count => received.extend_from_slice(&buffer[..count]),
+            }
+        }
+        assert!(received == sent, "{} bytes of {}", received.len(), sent.len());
     });
+    assert_eq!(stream.write(b"x"), Err(NetError::BrokenPipe));
+    drop(stream);
+    wait_for_connections(server, 0);
+    wait_for_connections(client, 0);
 }
 
 #[test]
@@ -126,6 +140,19 @@ fn data_returns_unchanged() {
 #[test]
 fn data_returns_unchanged_over_a_cable_that_loses_repeats_and_reorders() {
     echoes(Conditions { loss: 0.05, duplicate: 0.03, reorder: 0.1, ..Conditions::default() }, 100_000, 2);
+}
+
+#[test]
+fn data_returns_unchanged_over_devices_that_cut_segments() {
+    let lossy = Conditions { loss: 0.05, duplicate: 0.03, reorder: 0.1, ..Conditions::default() };
+    for (conditions, bytes, seed) in [(Conditions::default(), 1 << 20, 1), (lossy, 100_000, 2)] {
+        for shards in SHARDS {
+            let machine = Config { seed, ..Config::default() };
+            with_pair_over(machine, shards, true, conditions, move |_, server, client| {
+                returns(server, client, bytes, seed);
+            });
+        }
+    }
 }
 
 /// Of the frames, also of those that confirm, 1 %, 5 % and 20 % are lost.

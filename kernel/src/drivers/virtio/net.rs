@@ -80,6 +80,10 @@ impl Link for NetDevice {
         self.device.largest_frame()
     }
 
+    fn largest_to_cut(&self) -> Option<usize> {
+        self.device.largest_to_cut()
+    }
+
     fn receive(&mut self, frame: &mut Vec<u8>) -> Option<usize> {
         if EVENTS.load(Ordering::Relaxed) != 0 {
             // Ordering: Acquire; partner: `note_change`. A change that comes after the swap is a new event.
@@ -118,6 +122,10 @@ impl Link for NetDevice {
 
     fn send(&mut self, frame: &[u8]) {
         self.device.send(frame);
+    }
+
+    fn send_to_cut(&mut self, frame: &[u8], segment_bytes: u16) {
+        self.device.send_to_cut(frame, segment_bytes);
     }
 
     fn flush(&mut self) {

@@ -6,8 +6,10 @@
 //! ```
 //!
 //! The driver copies each frame between the buffer and its own memory. A device that writes to a buffer after it has
-//! passed it to the driver can so change no byte that the driver has read. Sent frames have no offload, so their headers
-//! are zero. The header of a received frame is read only if the device merges buffers (`MERGED`): a frame may then be one
+//! passed it to the driver can so change no byte that the driver has read. The header of a sent frame says what the device
+//! does with it ([`offload`](super::offload)). A queue to a device that cuts frames also has some longer buffers.
+//!
+//! The header of a received frame is read only if the device merges buffers (`MERGED`): a frame may then be one
 //! that the device has put together from several, and is in several buffers, without gaps. Only the first one has a header,
 //! which says how many they are.
 //!
@@ -19,6 +21,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::offload::{CUT_FRAME_BYTES, HEADER, Offload};
 use crate::memory::Memory;
 use crate::ring::{Payload, Pieces, Ring, room};
 use crate::{Dma, Doorbell, OpenError, PAGE_SIZE, Transport};
@@ -45,9 +48,10 @@ const BUFFERS: usize = 10;
 /// has checked it.
 const CHECKED: u8 = 1 | 2;
 
-/// The size of the header with `VIRTIO_F_VERSION_1` (virtio 1.2, 5.1.6).
-const HEADER: usize = 12;
 const BUFFER: usize = 2048;
+/// The size of the buffers for frames that the device cuts, and the number of them: those of four connections.
+const LONG_BUFFER: usize = (HEADER + CUT_FRAME_BYTES).next_multiple_of(BUFFER);
+const LONG_BUFFERS: usize = 8;
 /// The largest number of buffers of a queue.
 const MAX_BUFFERS: usize = 128;
 /// The device is notified of this many buffers at once, while more of them are passed to it.
@@ -57,7 +61,7 @@ const BATCH: usize = 32;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Direction {
     Receive { is_merged: bool },
-    Send,
+    Send { cuts: bool },
 }
 
 /// A frame that has arrived.
@@ -82,7 +86,7 @@ unsafe impl Payload for Frame {
         let (mut pieces, span) = (Pieces::default(), self.buffer.span(0, HEADER + self.bytes));
         match self.direction {
             Direction::Receive { .. } => pieces.add_written(span),
-            Direction::Send => pieces.add_read(span),
+            Direction::Send { .. } => pieces.add_read(span),
         }
         pieces
     }
@@ -94,6 +98,8 @@ pub struct Frames<D> {
     direction: Direction,
     /// The buffers that the device does not have.
     free: Vec<Memory>,
+    /// Those for frames that it cuts.
+    long: Vec<Memory>,
     doorbell: D,
     /// How many buffers the device has got since it was notified.
     passed: usize,
@@ -123,13 +129,18 @@ impl<D: Doorbell> Frames<D> {
         Ok(frames)
     }
 
-    /// Sets up the queue `number` of a device, for sending. The device does not interrupt when it has sent a frame: see
-    /// [`set_interrupts`](Self::set_interrupts).
+    /// Sets up the queue `number` of a device, for sending. `cuts` is whether the features `CUT` were negotiated. The
+    /// device does not interrupt when it has sent a frame: see [`set_interrupts`](Self::set_interrupts).
     ///
     /// # Errors
     /// If the device refuses the queue, or there is no memory. The caller must then reset the device.
-    pub fn sending<M: Dma>(transport: &mut impl Transport, number: u16, doorbell: D) -> Result<Self, OpenError> {
-        let mut frames = Self::new::<M>(transport, number, Direction::Send, doorbell)?;
+    pub fn sending<M: Dma>(
+        transport: &mut impl Transport,
+        number: u16,
+        cuts: bool,
+        doorbell: D,
+    ) -> Result<Self, OpenError> {
+        let mut frames = Self::new::<M>(transport, number, Direction::Send { cuts }, doorbell)?;
         frames.begin();
         Ok(frames)
     }
@@ -142,11 +153,14 @@ impl<D: Doorbell> Frames<D> {
     ) -> Result<Self, OpenError> {
         // Without indirect descriptors, each buffer takes one entry of the queue.
         let ring = Ring::new::<M>(transport, number, false)?;
-        let count = ring.entries().min(MAX_BUFFERS);
-        let mut free = room(count)?;
-        let mut memory = Memory::allocate::<M>((count * BUFFER).div_ceil(PAGE_SIZE))?;
+        let long_count = if direction == (Direction::Send { cuts: true }) { LONG_BUFFERS } else { 0 };
+        let count = (ring.entries() - long_count).min(MAX_BUFFERS);
+        let (mut free, mut long) = (room(count)?, room(long_count)?);
+        let bytes = count * BUFFER + long_count * LONG_BUFFER;
+        let mut memory = Memory::allocate::<M>(bytes.div_ceil(PAGE_SIZE))?;
         free.resize_with(count, || memory.split_off(BUFFER));
-        Ok(Self { ring, direction, free, doorbell, passed: 0, is_broken: false })
+        long.resize_with(long_count, || memory.split_off(LONG_BUFFER));
+        Ok(Self { ring, direction, free, long, doorbell, passed: 0, is_broken: false })
     }
 
     /// Sets the queue up again, and takes back all buffers. The device has been reset. The caller must call
@@ -156,7 +170,10 @@ impl<D: Doorbell> Frames<D> {
     /// If the device refuses the queue.
     pub fn renew(&mut self, transport: &mut impl Transport) -> Result<(), OpenError> {
         self.ring.renew(transport)?;
-        self.free.extend(self.ring.remove().map(|Frame { buffer, .. }| buffer));
+        for Frame { buffer, .. } in self.ring.remove() {
+            let list = if buffer.bytes() == BUFFER { &mut self.free } else { &mut self.long };
+            list.push(buffer);
+        }
         self.is_broken = false;
         self.begin();
         Ok(())
@@ -166,7 +183,7 @@ impl<D: Doorbell> Frames<D> {
     fn begin(&mut self) {
         self.passed = 0;
         match self.direction {
-            Direction::Send => self.set_interrupts(false),
+            Direction::Send { .. } => self.set_interrupts(false),
             Direction::Receive { .. } => {
                 while let Some(buffer) = self.free.pop() {
                     self.add(buffer, self.room());
@@ -282,25 +299,36 @@ impl<D: Doorbell> Frames<D> {
     /// # Panics
     /// If the queue is for receiving.
     pub fn can_send(&mut self) -> bool {
-        assert_eq!(self.direction, Direction::Send, "a queue for sending");
+        let Direction::Send { cuts } = self.direction else { panic!("a queue for sending") };
         while let Some((buffer, _)) = self.complete() {
-            self.free.push(buffer);
+            let list = if buffer.bytes() == BUFFER { &mut self.free } else { &mut self.long };
+            list.push(buffer);
         }
-        !self.is_broken && !self.free.is_empty()
+        let has_room = !self.free.is_empty() && (!cuts || !self.long.is_empty());
+        has_room && !self.is_broken
     }
 
-    /// Copies `frame` into a buffer and passes it to the device. When the caller has sent what there is, it must call
-    /// [`flush`](Self::flush). Drops the frame if [`can_send`](Self::can_send) returns false.
+    /// Copies `frame` into a buffer and passes it to the device. A device that cuts frames cuts it into segments of at
+    /// most `segment_bytes` bytes of data. When the caller has sent what there is, it must call [`flush`](Self::flush).
+    /// Drops the frame if [`can_send`](Self::can_send) returns false.
     ///
     /// # Panics
-    /// If the queue is for receiving, or the frame has more than [`FRAME_BYTES`] bytes.
-    pub fn send(&mut self, frame: &[u8]) {
-        assert!(frame.len() <= FRAME_BYTES, "a frame of {} bytes", frame.len());
-        if self.can_send()
-            && let Some(mut buffer) = self.free.pop()
-        {
-            // The header before the frame stays zero.
+    /// If the queue is for receiving, or the frame has more than [`FRAME_BYTES`] bytes, or than [`CUT_FRAME_BYTES`] if
+    /// the device cuts it.
+    pub fn send(&mut self, frame: &[u8], segment_bytes: u16) {
+        let cuts = self.direction == Direction::Send { cuts: true };
+        assert!(frame.len() <= if cuts { CUT_FRAME_BYTES } else { FRAME_BYTES }, "a frame of {} bytes", frame.len());
+        if !self.can_send() {
+            return;
+        }
+        let list = if frame.len() > FRAME_BYTES { &mut self.long } else { &mut self.free };
+        if let Some(mut buffer) = list.pop() {
+            let Offload { header, sum } = if cuts { Offload::of(frame, segment_bytes) } else { Offload::default() };
+            buffer.write(0, &header);
             buffer.write(HEADER, frame);
+            if let Some((at, sum)) = sum {
+                buffer.write(HEADER + at, &sum);
+            }
             self.pass(buffer, frame.len());
         }
     }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::fake::{Fake, Settings, content};
 use super::memory::Memory;
 use super::races;
-use crate::net::{Device, FRAME_BYTES, Frames, MERGED_FRAME_BYTES, Received, SILENCE_NS};
+use crate::net::{CUT_FRAME_BYTES, Device, FRAME_BYTES, Frames, MERGED_FRAME_BYTES, Received, SILENCE_NS};
 use crate::{Doorbell, OpenError};
 
 const HEADER: usize = 12;
@@ -18,6 +18,8 @@ const SEND: usize = 1;
 const FEATURES: u64 = 1 << 5 | 1 << 16;
 /// The features that let the device put segments together, in several buffers.
 const MERGED: u64 = 1 << 1 | 1 << 7 | 1 << 8 | 1 << 15;
+/// The features that let the device cut segments, and compute their checksums.
+const CUT: u64 = 1 | 1 << 11 | 1 << 12;
 /// Flags of a header: the data has no checksum yet, or the device has checked it.
 const NEEDS_CSUM: u8 = 1;
 const DATA_VALID: u8 = 2;
@@ -57,14 +59,21 @@ impl Rig {
         self.driver.transport()
     }
 
-    /// The device takes the next frame that was sent.
-    fn take_sent(&self) -> Option<Vec<u8>> {
+    /// The device takes the next frame that was sent, with its header.
+    fn take_with_header(&self) -> Option<([u8; HEADER], Vec<u8>)> {
         let (token, [input, output]) = self.device().take(SEND)?;
         let bytes = content(&input);
         self.device().complete(SEND, token.into(), 0);
-        let (header, frame) = bytes.split_at_checked(HEADER)?;
-        assert!(header.iter().all(|&byte| byte == 0) && output.bytes() == 0);
-        Some(frame.to_vec())
+        assert_eq!(output.bytes(), 0);
+        let (header, frame) = bytes.split_first_chunk()?;
+        Some((*header, frame.to_vec()))
+    }
+
+    /// The device takes the next frame that was sent, with which it has nothing to do.
+    fn take_sent(&self) -> Option<Vec<u8>> {
+        let (header, frame) = self.take_with_header()?;
+        assert_eq!(header, [0; HEADER]);
+        Some(frame)
     }
 
     /// A frame arrives at the device. Returns whether there was a buffer for it.
@@ -167,9 +176,9 @@ fn frames_pass_unchanged_and_in_order() {
 fn device_is_notified_of_thirty_two_frames_at_once_and_of_the_rest_by_a_flush() {
     let mut device = Fake::new(Settings { queues: 2, ..Settings::default() });
     let bell = Bell::default();
-    let mut send = Frames::sending::<Memory>(&mut device, SEND as u16, bell.clone()).expect("a queue");
+    let mut send = Frames::sending::<Memory>(&mut device, SEND as u16, false, bell.clone()).expect("a queue");
     for (sent, rings) in [(31, 0), (1, 1), (31, 1), (2, 2)] {
-        (0..sent).for_each(|_| send.send(b"frame"));
+        (0..sent).for_each(|_| send.send(b"frame", u16::MAX));
         assert_eq!(bell.0.get(), rings);
     }
     for rings in [3, 3] {
@@ -221,6 +230,87 @@ fn device_merges_only_with_all_features_and_a_long_queue() {
         let settings = Settings { features: FEATURES | features, ..settings(entries) };
         let mut rig = Rig::open(settings).expect("the device can be used");
         assert_eq!(rig.driver.largest_frame(), FRAME_BYTES);
+        rig.passes_frames(64);
+    }
+}
+
+/// Returns a frame with a segment that has so many bytes of data, and where the segment and its data begin.
+fn segment(is_ipv6: bool, bytes: usize, random: &mut fastrand::Rng) -> (Vec<u8>, usize, usize) {
+    const TCP: u8 = 6;
+    let (start, options) = if is_ipv6 { (54, random.usize(..11)) } else { (34 + 4 * random.usize(..11), 0) };
+    let end = start + 20 + 4 * options;
+    let mut frame = vec![0; end + bytes];
+    random.fill(&mut frame);
+    if is_ipv6 {
+        frame[12..15].copy_from_slice(&[0x86, 0xDD, 0x60]);
+        frame[20] = TCP;
+    } else {
+        frame[12..15].copy_from_slice(&[0x08, 0x00, 0x40 | ((start - 14) / 4) as u8]);
+        frame[23] = TCP;
+    }
+    frame[start + 12] = ((5 + options) as u8) << 4;
+    (frame, start, end)
+}
+
+/// Returns the sum of the checksums of TCP.
+fn sum(bytes: &[u8]) -> u16 {
+    let words = bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | word.get(1).map_or(0, |&low| low.into()));
+    let sum = words.sum::<u32>();
+    let sum = (sum & 0xFFFF) + (sum >> 16);
+    ((sum & 0xFFFF) + (sum >> 16)) as u16
+}
+
+#[test]
+fn device_that_cuts_gets_long_segments_and_computes_all_checksums() {
+    let mut random = fastrand::Rng::with_seed(3);
+    for entries in [16, 64, 256] {
+        let mut rig = Rig::open(Settings { features: FEATURES | CUT, ..settings(entries) }).expect("it can be used");
+        assert_eq!(rig.driver.largest_to_cut(), Some(CUT_FRAME_BYTES));
+        for _ in 0..1_000 {
+            let (is_ipv6, most) = (random.bool(), random.u16(1..=1460));
+            let (mut frame, start, end) = segment(is_ipv6, random.usize(..32_000), &mut random);
+            rig.driver.send_to_cut(&frame, most);
+            let (header, sent) = rig.take_with_header().expect("a frame");
+            let word = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+            let is_cut = frame.len() - end > most.into();
+            let kind = if is_ipv6 { 4 } else { 1 };
+            assert_eq!(header[..2], [NEEDS_CSUM, if is_cut { kind } else { 0 }]);
+            assert_eq!([word(2), word(4)], if is_cut { [end as u16, most] } else { [0, 0] });
+            assert_eq!([word(6), word(8), word(10)], [start as u16, 16, 0]);
+            // What the device gets as the checksum is the sum of the fields of the packet that belong to it.
+            let addresses = if is_ipv6 { 22..54 } else { 26..34 };
+            let length = (frame.len() - start) as u32;
+            let pseudo = [&frame[addresses], &[0, 6], &length.to_be_bytes()].concat();
+            let at = start + 16;
+            assert_eq!(sent[at..at + 2], sum(&pseudo).to_be_bytes());
+            frame[at..at + 2].copy_from_slice(&sent[at..at + 2]);
+            assert!(sent == frame);
+        }
+        // There is room for a frame to send only if there is room for a long one.
+        let long = segment(false, CUT_FRAME_BYTES - 114, &mut random).0;
+        let mut sent = 0;
+        while rig.driver.can_send() {
+            rig.driver.send_to_cut(&long, 1460);
+            sent += 1;
+        }
+        assert_eq!(sent, 8);
+        rig.driver.send(b"dropped");
+        for left in (0..sent).rev() {
+            assert_eq!(rig.take_with_header().is_some(), rig.driver.can_send(), "{left} left");
+        }
+        rig.passes_frames(8);
+        assert_eq!(rig.driver.resets(), 0);
+    }
+    Memory::check_surroundings();
+}
+
+#[test]
+fn device_cuts_only_with_all_features() {
+    for features in [1, 1 << 11].map(|one| CUT & !one).into_iter().chain([0]) {
+        let mut rig = Rig::open(Settings { features: FEATURES | features, ..settings(64) }).expect("it can be used");
+        assert_eq!(rig.driver.largest_to_cut(), None);
+        rig.driver.send(&segment(false, 100, &mut fastrand::Rng::with_seed(4)).0);
+        assert!(rig.take_sent().is_some());
         rig.passes_frames(64);
     }
 }
@@ -397,7 +487,7 @@ fn device_does_anything(steps: u64, seed: u64) -> u64 {
     let (mut left, mut resets, mut now) = (steps, 0, 0);
     while left > 0 {
         let entries = [16, 64, 256][random.usize(..3)];
-        let features = if random.bool() { FEATURES | MERGED } else { FEATURES };
+        let features = FEATURES | [0, MERGED, CUT, MERGED | CUT][random.usize(..4)];
         let mut rig = Rig::open(Settings { features, ..settings(entries) }).expect("the device can be used");
         races::set((random.u32(..4) != 0).then(|| random.fork()));
         // Most devices are given up in the end. The test then continues for this many steps.
@@ -405,7 +495,16 @@ fn device_does_anything(steps: u64, seed: u64) -> u64 {
         while left > 0 && further > 0 {
             left -= 1;
             match random.u32(..100) {
-                0..25 => rig.driver.send(&random_frame(&mut random)),
+                0..15 => rig.driver.send(&random_frame(&mut random)),
+                15..25 => {
+                    let is_cut = rig.driver.largest_to_cut().is_some();
+                    let bytes = random.usize(..if is_cut { CUT_FRAME_BYTES - 114 } else { FRAME_BYTES - 114 });
+                    let mut frame = segment(random.bool(), bytes, &mut random).0;
+                    let at = random.usize(..frame.len());
+                    frame[at] = random.u8(..);
+                    frame.truncate(random.usize(..=2 * bytes));
+                    rig.driver.send_to_cut(&frame, random.u16(..));
+                }
                 25..50 => drop(rig.received()),
                 50..70 => {
                     let memory = rig.device().take(SEND);
