@@ -139,7 +139,7 @@ pub(crate) fn grade(
     if open > 0 {
         let _ = write!(
             rest,
-            "; {open} grades are not final, because a check was not run to its end, or the submission or the grader has changed"
+            "; not final: {open}, because a check was not run to its end, or the submission or the grader has changed"
         );
     }
     println!(
