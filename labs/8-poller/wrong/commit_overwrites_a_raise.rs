@@ -1,5 +1,5 @@
 //! The commit stores that the G waits, although the signal was raised since the check.
-//! fails: raise, deadline, busy, word
+//! fails: raise, deadline, busy, word, connections
 
 // ANCHOR: commit
         end.arm(pinned, me, generation);

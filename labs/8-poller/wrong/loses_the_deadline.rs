@@ -1,5 +1,5 @@
 //! The wait has no deadline.
-//! fails: raise, deadline, connections, timers
+//! fails: raise, deadline, timers
 
 // ANCHOR: commit
         let _ = (pinned, end);

@@ -1,5 +1,5 @@
 //! A raise that comes while the G parks is lost.
-//! fails: raise, deadline, busy, word
+//! fails: raise, deadline, busy, word, connections
 
 // ANCHOR: raise
         let found = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
