@@ -3,7 +3,7 @@
 //!
 //! The driver uses no control queue, and two offloads, one in each direction. A device that can put the segments of a
 //! connection together, and need not have their checksums, may do so. A device that can cut a long segment into several
-//! ones, and compute their checksums, gets long segments ([`offload`]). Then a frame costs little more than a segment
+//! ones, and compute their checksums, gets long segments (`offload.rs`). Then a frame costs little more than a segment
 //! alone, but has the data of many.
 //!
 //! # Reset
