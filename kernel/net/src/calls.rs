@@ -13,7 +13,7 @@ use crate::error::NetError;
 use crate::key::{Key, Protocol, overlap, unspecified};
 use crate::listeners::ConnectionId;
 use crate::packet::std_duration;
-use crate::readiness::Waits;
+use crate::readiness::{Served as _, Waits};
 use crate::socket::Way;
 use crate::state::{FIRST_FREE_PORT, HALF_OPEN, SILENCE, State};
 
@@ -41,8 +41,8 @@ impl<Plat: Platform> State<Plat> {
     /// Returns the receiver for a select that waits for a read or a write of a connection or a UDP socket.
     pub(crate) fn selectable(&mut self, index: usize, way: Way) -> Result<Receiver<(), Plat>, NetError> {
         let is_broken = self.check_link().is_err();
-        let (selects, is_ready) = self.connections.selects(index);
-        selects[way as usize].receiver(|| is_broken || is_ready[way as usize])
+        let (woken_by, (selects, is_ready)) = (self.woken_by(), self.connections.selects(index));
+        selects[way as usize].receiver(woken_by, || is_broken || is_ready[way as usize])
     }
 
     /// Makes a connection one of the program, which `accept` has got from the listeners.

@@ -14,7 +14,6 @@ use crate::deadlines::Deadlines;
 use crate::key::{Key, Protocol};
 use crate::memory::Reserved;
 use crate::readiness::{Readiness, Waits};
-use crate::wake::WokenBy;
 
 /// How many connections keep memory for data that they do not have: those that were used last. The memory of the others
 /// is freed. A test keeps none.
@@ -39,10 +38,6 @@ struct Slot<Plat: Platform> {
 }
 
 impl<Plat: Platform> Slot<Plat> {
-    fn close_selects(&mut self) {
-        self.selects.iter_mut().for_each(Readiness::close);
-    }
-
     /// Returns the buffers, and how many bytes their socket has to send if there is one.
     fn buffers(&mut self) -> Option<(&mut Buffers, Option<usize>)> {
         match &mut self.connection {
@@ -65,7 +60,6 @@ pub(crate) struct Connections<Plat: Platform> {
     /// The connections that wait for the MAC address of a neighbour.
     unresolved: VecDeque<usize>,
     make_room: MakeRoom,
-    woken_by: WokenBy,
     /// The connections whose buffers have memory for data that they do not have, and those whose buffers have lost that
     /// memory, which cannot be freed yet. Both in the order in which this was found.
     warm: VecDeque<usize>,
@@ -73,11 +67,11 @@ pub(crate) struct Connections<Plat: Platform> {
 }
 
 impl<Plat: Platform> Connections<Plat> {
-    pub(crate) fn new(seed: u64, make_room: MakeRoom, woken_by: WokenBy) -> Self {
+    pub(crate) fn new(seed: u64, make_room: MakeRoom) -> Self {
         let by_key = HashMap::with_hasher(FixedState::with_seed(seed));
         let (slots, free, deadlines) = (Vec::new(), Vec::new(), Deadlines::new());
         let [unresolved, warm, cooling] = [const { VecDeque::new() }; 3];
-        Self { slots, free, by_key, deadlines, unresolved, make_room, woken_by, warm, cooling }
+        Self { slots, free, by_key, deadlines, unresolved, make_room, warm, cooling }
     }
 
     /// Returns the number of connections.
@@ -103,10 +97,9 @@ impl<Plat: Platform> Connections<Plat> {
             }
             let waits = Reserved::new()?;
             self.deadlines.add_index()?;
-            let waits = waits.fill(Waits::new(self.woken_by));
+            let waits = waits.fill(Waits::new());
             self.free.push(self.slots.len());
-            let selects = [(); 2].map(|()| Readiness::new(self.woken_by));
-            let (buffers, is_listed, is_warm, is_cooling) = (None, false, false, false);
+            let (buffers, selects, is_listed, is_warm, is_cooling) = (None, Default::default(), false, false, false);
             self.slots.push(Slot { waits, selects, connection: None, buffers, is_warm, is_cooling, is_listed });
         }
         let Some(&index) = self.free.last() else { return Err(OutOfResources) };
@@ -133,7 +126,7 @@ impl<Plat: Platform> Connections<Plat> {
     pub(crate) fn remove(&mut self, index: usize) {
         self.forget_key(index);
         let slot = &mut self.slots[index];
-        slot.close_selects();
+        slot.selects = [const { Readiness::new() }; 2];
         if let Some(Connection { sockets, buffers, .. }) = slot.connection.take() {
             drop(sockets);
             slot.buffers = buffers.or(slot.buffers.take());
@@ -166,7 +159,7 @@ impl<Plat: Platform> Connections<Plat> {
 
     /// Closes the channels for selects, because nobody uses the connection any more.
     pub(crate) fn close_selects(&mut self, index: usize) {
-        self.slots[index].close_selects();
+        self.slots[index].selects = [const { Readiness::new() }; 2];
     }
 
     /// Returns what selects use to wait for a connection, and whether a read, and a write, need not wait.

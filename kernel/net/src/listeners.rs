@@ -25,7 +25,7 @@ use crate::abandoned::Users;
 use crate::error::NetError;
 use crate::key::{Key, overlap};
 use crate::memory::{Reserved, room};
-use crate::readiness::{Readiness, Waits};
+use crate::readiness::{Readiness, Served, Waits};
 use crate::state::FIRST_FREE_PORT;
 use crate::wake::WokenBy;
 
@@ -79,6 +79,12 @@ struct Table<Plat: Platform> {
 /// The listeners, by their indices.
 pub(crate) struct Listeners<Plat: Platform>(Mutex<Table<Plat>, Plat>);
 
+impl<Plat: Platform> Served for Table<Plat> {
+    fn woken_by(&self) -> WokenBy {
+        self.woken_by
+    }
+}
+
 impl<Plat: Platform> Table<Plat> {
     fn listeners(&self) -> impl Iterator<Item = &Listener> {
         self.places.iter().filter_map(|place| place.listener.as_ref())
@@ -123,7 +129,7 @@ impl<Plat: Platform> Listeners<Plat> {
         let index = unused.unwrap_or(table.places.len());
         if unused.is_none() {
             table.places.try_reserve(1).map_err(|_| OutOfResources)?;
-            let (waits, select) = (Reserved::new()?.fill(Waits::new(table.woken_by)), Readiness::new(table.woken_by));
+            let (waits, select) = (Reserved::new()?.fill(Waits::new()), Readiness::new());
             table.places.push(Place { listener: None, waits, select, users: Users::Nobody, is_owned: false });
         }
         let place = &mut table.places[index];
@@ -209,14 +215,14 @@ impl<Plat: Platform> Listeners<Plat> {
         let Place { listener, select, users, .. } = &mut table.places[index];
         users.add(user);
         let need_not_wait = listener.as_ref().is_none_or(|listener| !listener.ready.is_empty());
-        select.receiver(|| table.is_broken || need_not_wait)
+        select.receiver(table.woken_by, || table.is_broken || need_not_wait)
     }
 
     /// Ends a listener, if it has not ended. The caller has to reset its connections, and then to [free](Self::free)
     /// the place if the program has dropped the value.
     pub(crate) fn end(&self, index: usize) -> Option<Listener> {
         let place = &mut self.0.lock().places[index];
-        place.select.close();
+        place.select = Readiness::new();
         place.listener.take()
     }
 

@@ -16,76 +16,76 @@ pub(crate) struct Waits<Plat: Platform> {
 }
 
 impl<Plat: Platform> Waits<Plat> {
-    pub(crate) const fn new(woken_by: WokenBy) -> Self {
-        Self { readable: Queue::new(woken_by), writable: Queue::new(woken_by) }
+    pub(crate) const fn new() -> Self {
+        Self { readable: Queue(Condvar::new()), writable: Queue(Condvar::new()) }
     }
+}
+
+/// What is locked while a G begins to wait.
+pub(crate) trait Served {
+    /// Who wakes the Gs that wait.
+    fn woken_by(&self) -> WokenBy;
 }
 
 /// A wait queue.
-pub(crate) struct Queue<Plat: Platform> {
-    changed: Condvar<Plat>,
-    woken_by: WokenBy,
-}
+pub(crate) struct Queue<Plat: Platform>(Condvar<Plat>);
 
 impl<Plat: Platform> Queue<Plat> {
-    const fn new(woken_by: WokenBy) -> Self {
-        Self { changed: Condvar::new(), woken_by }
-    }
-
     /// Unlocks the mutex of `guard`, waits until another G wakes the caller, but no longer than `limit`, and locks the
     /// mutex again.
     ///
     /// # Errors
     /// If the limit ends the wait.
-    pub(crate) fn wait_limited<T>(
+    pub(crate) fn wait_limited<T: Served>(
         &self,
         guard: &mut MutexGuard<'_, T, Plat>,
         limit: Limit<'_, Plat>,
     ) -> Result<(), ContextError> {
-        match self.woken_by {
-            WokenBy::Device => self.changed.wait_for_device(guard, limit),
-            WokenBy::Gs => self.changed.wait_limited(guard, limit),
+        match guard.woken_by() {
+            WokenBy::Device => self.0.wait_for_device(guard, limit),
+            WokenBy::Gs => self.0.wait_limited(guard, limit),
         }
     }
 
     /// Wakes the G that has waited longest. Does not block.
     pub(crate) fn notify_one(&self) {
-        self.changed.notify_one();
+        self.0.notify_one();
     }
 
     /// Wakes all Gs that wait. Does not block.
     pub(crate) fn notify_all(&self) {
-        self.changed.notify_all();
+        self.0.notify_all();
     }
 }
 
 /// The channel of one kind of calls of a socket. It exists from the first select on, and is closed with the socket.
-pub struct Readiness<Plat: Platform> {
-    channel: Option<(Sender<(), Plat>, Receiver<(), Plat>)>,
-    woken_by: WokenBy,
-}
+pub struct Readiness<Plat: Platform>(Option<(Sender<(), Plat>, Receiver<(), Plat>)>);
 
 impl<Plat: Platform> core::fmt::Debug for Readiness<Plat> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Readiness").field("woken_by", &self.woken_by).finish_non_exhaustive()
+        f.debug_tuple("Readiness").field(&self.0.is_some()).finish()
     }
 }
 
 impl<Plat: Platform> Readiness<Plat> {
-    /// Makes a readiness without a channel. `woken_by` is who calls [`announce`](Self::announce).
+    /// Makes a readiness without a channel.
     #[must_use]
-    pub const fn new(woken_by: WokenBy) -> Self {
-        Self { channel: None, woken_by }
+    pub const fn new() -> Self {
+        Self(None)
     }
 
     /// Returns the receiver for the case of a select. It has a value only if `is_ready` returns true, or after the next
-    /// [`announce`](Self::announce). The caller has a lock, without which nobody calls `announce`.
+    /// [`announce`](Self::announce). The caller has a lock, without which nobody calls `announce`. `woken_by` is who calls it.
     ///
     /// # Errors
     ///
     /// There is no memory.
-    pub fn receiver(&mut self, is_ready: impl FnOnce() -> bool) -> Result<Receiver<(), Plat>, NetError> {
-        let (sender, receiver) = match (&mut self.channel, self.woken_by) {
+    pub fn receiver(
+        &mut self,
+        woken_by: WokenBy,
+        is_ready: impl FnOnce() -> bool,
+    ) -> Result<Receiver<(), Plat>, NetError> {
+        let (sender, receiver) = match (&mut self.0, woken_by) {
             (Some(channel), _) => channel,
             // What serves the device is in no bubble, so the channel must be in none, either.
             (none, WokenBy::Device) => none.insert(try_channel_in_no_bubble(1)?),
@@ -102,14 +102,15 @@ impl<Plat: Platform> Readiness<Plat> {
 
     /// A call need not wait now. Does not block.
     pub fn announce(&self) {
-        if let Some((sender, _)) = &self.channel {
+        if let Some((sender, _)) = &self.0 {
             // If there is a value already, no other one is needed.
             let _ = sender.try_send(());
         }
     }
+}
 
-    /// Closes the channel, if there is one, because the socket is closed.
-    pub fn close(&mut self) {
-        self.channel = None;
+impl<Plat: Platform> Default for Readiness<Plat> {
+    fn default() -> Self {
+        Self::new()
     }
 }

@@ -22,7 +22,7 @@ use crate::listeners::{ConnectionId, Listeners};
 use crate::memory::Reserved;
 use crate::own::Own;
 use crate::packet::{Class, Packet, Wire, classify, micros, room_for_frame, send};
-use crate::readiness::Waits;
+use crate::readiness::{Served, Waits};
 use crate::sequence::Sent;
 use crate::services::{self, Services};
 use crate::stack::{Configuration, Ipv6, OWNER};
@@ -103,6 +103,12 @@ pub(crate) struct Common<'c, Plat: Platform> {
     pub(crate) now: Instant,
 }
 
+impl<Plat: Platform> Served for State<Plat> {
+    fn woken_by(&self) -> WokenBy {
+        self.woken_by
+    }
+}
+
 impl<Plat: Platform> State<Plat> {
     /// Makes the state of the shard with this number.
     pub(crate) fn new(
@@ -129,7 +135,7 @@ impl<Plat: Platform> State<Plat> {
             interface,
             wire,
             ipv6: Addresses::new(kind, mac, now),
-            connections: Connections::new(seed.rotate_left(32), make_room, woken_by),
+            connections: Connections::new(seed.rotate_left(32), make_room),
             time_waits: TimeWaits::new(seed.rotate_left(16), time_wait::MOST / flows.shards()),
             services: Services::new(memory.services, own_configuration, now),
             udp_sockets: 0,
@@ -138,7 +144,7 @@ impl<Plat: Platform> State<Plat> {
             is_stalled: false,
             woken_by,
             last_port: (seed >> 16) as u16,
-            configured: memory.configured.fill(Waits::new(woken_by)),
+            configured: memory.configured.fill(Waits::new()),
             received: memory.received,
         };
         state.services.due = state.services.due.min(state.ipv6.due());

@@ -47,7 +47,7 @@ struct Selects {
 
 impl Selects {
     const fn new() -> Self {
-        Self { readiness: Readiness::new(WokenBy::Device), expected: None }
+        Self { readiness: Readiness::new(), expected: None }
     }
 }
 
@@ -223,7 +223,7 @@ impl<S: Source + AsFd> Watched<S> {
         direction.is_selected.store(true, Ordering::Relaxed);
         // Ordering: partner: the fence in `Direction::is_selected`.
         fence(Ordering::SeqCst);
-        selects.readiness.receiver(|| self.is_ready(way))
+        selects.readiness.receiver(WokenBy::Device, || self.is_ready(way))
     }
 
     /// If a further call need not wait, either, says so to a G that selects. The poller says only once that several
