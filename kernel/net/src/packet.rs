@@ -12,7 +12,7 @@ use smoltcp::phy::{Checksum, ChecksumCapabilities, Device, DeviceCapabilities, M
 use smoltcp::time::Instant;
 use smoltcp::wire::{
     ArpOperation, ArpPacket, EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, Ipv6ExtHeader, Ipv6Packet,
-    TcpPacket, UdpPacket,
+    TcpPacket, TcpSeqNumber, UdpPacket,
 };
 
 use crate::icmp::{self, Refusal};
@@ -265,6 +265,9 @@ pub(crate) struct Segment {
     pub(crate) is_fin: bool,
     pub(crate) is_rst: bool,
     pub(crate) sequence: u32,
+    /// What the segment acknowledges, and whether the window of the peer is closed.
+    pub(crate) acknowledged: Option<TcpSeqNumber>,
+    pub(crate) is_closed: bool,
     /// The number of bytes of data.
     pub(crate) bytes: usize,
 }
@@ -333,6 +336,8 @@ fn of_ports(protocol: IpProtocol, (peer, local): (IpAddr, IpAddr), payload: &[u8
             is_fin: segment.fin() && !segment.rst(),
             is_rst: segment.rst(),
             sequence: segment.seq_number().0.cast_unsigned(),
+            acknowledged: segment.ack().then(|| segment.ack_number()),
+            is_closed: segment.window_len() == 0,
             bytes: segment.payload().len(),
         },
     ))

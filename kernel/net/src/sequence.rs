@@ -5,6 +5,10 @@
 //! it sends next. If the peer has got more than that, it ignores such a segment as an old one, except that it answers
 //! (RFC 9293, 3.10.7.4), and so it does not learn what is acknowledged. If both sides send, both can wait in this way for
 //! ever, although every segment arrives. So a segment without data gets the first number that was never used.
+//!
+//! A peer whose window is closed takes such a segment only with the number that it expects next. smoltcp may have used
+//! later ones, for the byte that probes the window, or for bytes that the peer had no room for. So a segment without data
+//! then gets the last number that the peer has acknowledged.
 
 use smoltcp::wire::{
     EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, TcpSeqNumber,
@@ -17,6 +21,9 @@ pub(crate) struct Sent {
     pub(crate) first: TcpSeqNumber,
     /// The first sequence number that it has never used.
     pub(crate) next: Option<TcpSeqNumber>,
+    /// The last number that the peer has acknowledged, and whether it has closed its window with that.
+    pub(crate) acknowledged: TcpSeqNumber,
+    pub(crate) is_closed: bool,
     /// The first sequence number of the peer that it has not acknowledged.
     pub(crate) expected: TcpSeqNumber,
     /// The length of the largest frame that reaches the peer, if a router has named it.
@@ -25,7 +32,8 @@ pub(crate) struct Sent {
 
 impl Sent {
     pub(crate) const fn new() -> Self {
-        Self { first: TcpSeqNumber(0), next: None, expected: TcpSeqNumber(0), frame_bytes: u16::MAX }
+        let [first, acknowledged, expected] = [TcpSeqNumber(0); 3];
+        Self { first, next: None, acknowledged, is_closed: false, expected, frame_bytes: u16::MAX }
     }
 
     /// Returns how many sequence numbers it has used, with that of the end of the data, but without that of the beginning.
@@ -33,10 +41,22 @@ impl Sent {
     pub(crate) fn count(&self) -> u32 {
         self.next.map_or(0, |next| next.0.wrapping_sub(self.first.0).cast_unsigned())
     }
+
+    /// Notes what a segment of the peer acknowledges, and whether it closes the window of the peer. An old segment says
+    /// nothing about the window.
+    pub(crate) fn hear(&mut self, acknowledged: TcpSeqNumber, is_closed: bool) {
+        if self.acknowledged <= acknowledged && self.next.is_some_and(|next| acknowledged <= next) {
+            (self.acknowledged, self.is_closed) = (acknowledged, is_closed);
+        }
+    }
+
+    /// Returns the number of a segment without data that the peer accepts.
+    fn acceptable(&self) -> Option<TcpSeqNumber> {
+        if self.is_closed { Some(self.acknowledged) } else { self.next }
+    }
 }
 
-/// Notes the numbers of a frame that a socket sends, and lets a segment without data have the first number that was never
-/// used.
+/// Notes the numbers of a frame that a socket sends, and lets a segment without data have a number that the peer accepts.
 pub(crate) fn number(frame: &mut [u8], sent: &mut Sent) {
     let mut frame = EthernetFrame::new_unchecked(frame);
     match frame.ethertype() {
@@ -65,17 +85,19 @@ fn number_segment(segment: &mut [u8], [from, to]: [IpAddress; 2], sent: &mut Sen
         sent.expected = segment.ack_number();
     }
     if segment.syn() {
-        sent.first = end;
+        (sent.first, sent.acknowledged) = (end, end);
     }
-    match sent.next {
-        // A reset without an acknowledgement has the number that the peer expects.
-        Some(next) if end < next && segment.segment_len() == 0 && segment.ack() => {
-            segment.set_seq_number(next);
+    // A reset without an acknowledgement has the number that the peer expects.
+    if segment.segment_len() == 0
+        && segment.ack()
+        && let Some(number) = sent.acceptable()
+    {
+        if number != end {
+            segment.set_seq_number(number);
             segment.fill_checksum(&from, &to);
         }
-        Some(last) if end <= last => {}
-        _ if segment.rst() => {}
-        _ => sent.next = Some(end),
+    } else if !segment.rst() && sent.next.is_none_or(|next| next < end) {
+        sent.next = Some(end);
     }
 }
 
@@ -88,6 +110,7 @@ mod tests {
 
     const ACK: u8 = 16;
     const RST: u8 = 4;
+    const SYN: u8 = 2;
     const FIN: u8 = 1;
 
     /// Lets a socket send a segment. Returns the number that the peer gets.
@@ -98,6 +121,7 @@ mod tests {
             segment.set_seq_number(TcpSeqNumber(sequence));
             segment.set_ack(flags & ACK != 0);
             segment.set_rst(flags & RST != 0);
+            segment.set_syn(flags & SYN != 0);
             segment.set_fin(flags & FIN != 0);
         });
         number(&mut frame, sent);
@@ -120,5 +144,32 @@ mod tests {
         assert_eq!(sends(i32::MIN, RST, 0), i32::MIN);
         assert_eq!(sends(i32::MIN + 100, ACK | FIN, 0), i32::MIN + 100);
         assert_eq!(sends(i32::MIN, ACK, 0), i32::MIN + 101);
+    }
+
+    #[test]
+    fn segment_without_data_gets_the_number_that_a_peer_with_a_closed_window_expects() {
+        let mut sent = Sent::new();
+        let hear = |sent: &mut Sent, number, is_closed| sent.hear(TcpSeqNumber(number), is_closed);
+        send(&mut sent, i32::MAX - 99, SYN | ACK, 0);
+        assert_eq!(send(&mut sent, i32::MAX - 98, ACK, 98), i32::MAX - 98);
+        hear(&mut sent, i32::MAX, true);
+        // A byte that probes the window, once more, and a segment that the peer has no room for.
+        for bytes in [1, 1, 100] {
+            assert_eq!(send(&mut sent, i32::MAX, ACK, bytes), i32::MAX);
+            for flags in [ACK, ACK | RST] {
+                assert_eq!(send(&mut sent, i32::MAX, flags, 0), i32::MAX);
+                assert_eq!(send(&mut sent, i32::MIN, flags, 0), i32::MAX);
+            }
+        }
+        // An old segment, and one that acknowledges what was not sent.
+        for number in [i32::MAX - 1, i32::MIN + 100] {
+            hear(&mut sent, number, false);
+            assert_eq!(send(&mut sent, i32::MAX, ACK, 0), i32::MAX);
+        }
+        // The peer has had room for the byte.
+        hear(&mut sent, i32::MIN, true);
+        assert_eq!(send(&mut sent, i32::MAX, ACK, 0), i32::MIN);
+        hear(&mut sent, i32::MIN, false);
+        assert_eq!(send(&mut sent, i32::MIN, ACK, 0), i32::MIN + 99);
     }
 }

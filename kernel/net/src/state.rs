@@ -228,6 +228,9 @@ impl<Plat: Platform> State<Plat> {
                 }
                 if let Class::Connection(_, segment) = class {
                     connection.refusal = None;
+                    if let Some(acknowledged) = segment.acknowledged {
+                        connection.sent.hear(acknowledged, segment.is_closed);
+                    }
                     connection.acknowledge(segment);
                 }
                 self.wire.sent = connection.sent;

@@ -163,6 +163,15 @@ fn data_returns_unchanged_whatever_share_of_the_frames_is_lost() {
     }
 }
 
+/// While the window of the server is closed, the client has to acknowledge what the server sends. These are seeds with which
+/// the server waited for that in vain.
+#[test]
+fn data_returns_although_the_window_of_the_server_is_closed_and_frames_are_lost() {
+    for seed in [13, 27, 69, 277] {
+        echoes(Conditions { loss: 0.01, ..Conditions::default() }, 300_000, seed);
+    }
+}
+
 #[test]
 fn nobody_listens() {
     with_pair(Conditions::default(), 3, |_, server, client| {
