@@ -266,6 +266,13 @@ impl<Plat: Platform> State<Plat> {
     /// of the socket.
     pub(crate) fn settle(&mut self, index: usize, now: Instant) {
         let Some(connection) = self.connections.get(index) else { return };
+        let (key, is_stream) = (connection.key, matches!(connection.owner, Owner::Queued(_) | Owner::Stream));
+        // `time_waits` answers for it now. At the end of its own TIME-WAIT, smoltcp would forget the data that the program
+        // has not read yet, and that the peer has ended its data.
+        if is_stream && connection.socket().state() == TcpState::TimeWait && self.connections.find(key) != Some(index) {
+            return self.connections.note(index, Instant::NEVER);
+        }
+        let Some(connection) = self.connections.get(index) else { return };
         connection.limit_silence(now);
         let was_unresolved = connection.is_unresolved;
         (self.wire.is_unresolved, self.wire.sent) = (connection.is_unresolved, connection.sent);

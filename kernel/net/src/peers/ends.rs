@@ -1,7 +1,7 @@
 //! How connections end: by silence, by resets, and by Gs that vanish.
 
 use gmp_sched::goroutine::GoroutineId;
-use smoltcp::socket::tcp::State as TcpState;
+use smoltcp::socket::tcp::{RecvError, State as TcpState};
 
 use super::*;
 use crate::abandoned::Users;
@@ -229,6 +229,23 @@ fn connection_closed_first_leaves_a_small_entry_that_answers_for_a_minute() {
         assert_eq!(peer.send(&mut bench, FIN | ACK, &[]), [RST]);
         assert_eq!(bench.state.usage().connections, usize::from(keeps_stream));
     }
+}
+
+#[test]
+fn data_and_its_end_can_be_read_long_after_the_connection_has_ended() {
+    let (mut bench, listener) = computer();
+    let (mut peer, stream) = in_state(&mut bench, listener, TcpState::FinWait2);
+    assert_eq!(peer.send(&mut bench, ACK, b"data"), [ACK]);
+    assert_eq!(peer.send(&mut bench, FIN | ACK, &[]), [ACK]);
+    assert_eq!(bench.state.time_waits.count(), 1);
+    for result in [Ok(4), Err(RecvError::Finished)] {
+        bench.now += Duration::from_secs(100);
+        assert_eq!(peer.receive(&mut bench), []);
+        assert_eq!(bench.state.connection(stream).unwrap().receive(&mut [0; 9]), result);
+        bench.state.settle(stream, bench.now);
+    }
+    bench.state.release(stream, bench.now);
+    assert_eq!(bench.state.usage().connections, 0);
 }
 
 #[test]
