@@ -123,7 +123,7 @@ impl<'a, Plat: Platform> Builder<'a, Plat> {
     }
 
     /// Lets the G be in no [bubble](crate#features), also if the caller is in one. For Gs that serve the whole program,
-    /// such as that of a driver, and that are spawned by whoever is the first to need them.
+    /// such as that of a driver, and that the first G that needs them spawns.
     pub const fn in_no_bubble(mut self) -> Self {
         self.is_in_no_bubble = true;
         self

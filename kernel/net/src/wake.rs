@@ -8,7 +8,7 @@ use gmp_sched::time::{self, Instant};
 /// Who wakes the Gs that wait for a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WokenBy {
-    /// A device, which may wake them whatever other Gs do. While a G of a bubble of `synctest` waits, the clock of the
+    /// A device, which may wake them at any time. While a G of a bubble of `synctest` waits, the clock of the
     /// bubble does not advance.
     Device,
     /// Only other Gs. So if all of them wait for each other, the scheduler can tell that this is a deadlock, and the
