@@ -265,14 +265,19 @@ impl<Plat: Platform> State<Plat> {
     /// Sends what a connection has to send, and does what the state of its socket requires. Called after each change
     /// of the socket.
     pub(crate) fn settle(&mut self, index: usize, now: Instant) {
-        let Some(connection) = self.connections.get(index) else { return };
-        let (key, is_stream) = (connection.key, matches!(connection.owner, Owner::Queued(_) | Owner::Stream));
-        // `time_waits` answers for it now. At the end of its own TIME-WAIT, smoltcp would forget the data that the program
-        // has not read yet, and that the peer has ended its data.
-        if is_stream && connection.socket().state() == TcpState::TimeWait && self.connections.find(key) != Some(index) {
-            return self.connections.note(index, Instant::NEVER);
+        let Some(mut connection) = self.connections.get(index) else { return };
+        if matches!(connection.owner, Owner::Queued(_) | Owner::Stream)
+            && connection.socket().state() == TcpState::TimeWait
+        {
+            // If `time_waits` answers for it now, its socket is left alone. At the end of its own TIME-WAIT, smoltcp would
+            // forget the data that the program has not read yet, and that the peer has ended its data.
+            let key = connection.key;
+            if self.connections.find(key) != Some(index) {
+                return self.connections.note(index, Instant::NEVER);
+            }
+            let Some(again) = self.connections.get(index) else { return };
+            connection = again;
         }
-        let Some(connection) = self.connections.get(index) else { return };
         connection.limit_silence(now);
         let was_unresolved = connection.is_unresolved;
         (self.wire.is_unresolved, self.wire.sent) = (connection.is_unresolved, connection.sent);
