@@ -322,7 +322,7 @@ fn warn(labs: &[Lab], lab: &Lab, root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Checks what stands in the holes of `tree` by `check`, and prints the grade.
+/// Checks the code in the holes of `tree` by `check`, and prints the grade.
 fn judge(lab: &Lab, tree: &Tree, check: fn(&Lab, &Tree) -> Result<Outcome>) -> Result<Outcome> {
     eprintln!("Building and running the checks of lab {} …", lab.number);
     let outcome = check(lab, tree)?;
