@@ -12,7 +12,8 @@ pub(crate) struct Locked<T: 'static> {
     /// `LockOSThread` checks for overflow. 64 bits do not overflow even if locks are leaked: at one lock per
     /// nanosecond, an overflow would take 584 years.
     pub(crate) depth: AtomicU64,
-    /// Whether one of the locks in `depth` was taken because the G unwinds its stack. See `Machine::lock_to_unwind`.
+    /// Whether one of the locks in `depth` was taken because the G unwinds its stack. See `stay_to_unwind` in
+    /// `refinements::lock_os_thread`.
     pub(crate) unwinds: AtomicBool,
     /// Whether the G is locked only because it is preempted in place. Guarded by the scheduler lock while it is `true`.
     #[cfg(all(any(feature = "std", gmp_loom), feature = "refinements"))]

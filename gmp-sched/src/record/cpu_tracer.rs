@@ -84,7 +84,7 @@ impl CpuTracer {
     }
 
     pub(crate) fn note(&self, kind: EventKind, when: Instant, goroutine: Option<GoroutineId>, detail: u64) {
-        // Ordering: Acquire, because the ring may be new. Partner: the Release in `begin_trace`.
+        // Ordering: Acquire, because the ring may be new. Partner: the Release in `Tracer::begin`.
         if let Some(ring) = self.0.active.load(Ordering::Acquire) {
             ring.write(Event { when, kind, goroutine, detail });
         }

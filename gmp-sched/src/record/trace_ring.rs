@@ -283,7 +283,7 @@ impl Tracer {
             // program takes a trace without call stacks.
             ring.record_call_stacks(records_call_stacks || ring.is_shared() && ring.records_call_stacks());
         }
-        // Ordering: Release publishes the ring to the writers. Partner: the Acquire in `note`.
+        // Ordering: Release publishes the ring to the writers. Partners: the Acquire loads of `active`.
         self.active.store(ring, Ordering::Release);
     }
 

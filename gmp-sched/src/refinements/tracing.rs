@@ -1,4 +1,5 @@
-//! Taking a trace: starting it, stopping it, and reading what was recorded. The file `trace_events` records events.
+//! Taking a trace: starting it, stopping it, and reading what was recorded. The module `entities::events` records
+//! events.
 
 use alloc::vec::Vec;
 use core::iter;

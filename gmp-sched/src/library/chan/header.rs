@@ -220,8 +220,8 @@ impl<Plat: Platform> Header<Plat> {
 
     #[inline(always)]
     pub(super) fn word(&self) -> Word {
-        // Ordering: Acquire, so that a load without the lock makes visible what happened before the store. Partner:
-        // the Release in `set_len` and `close`.
+        // Ordering: Acquire, so that a load without the lock makes visible what happened before the store. Partners:
+        // the Release in `change_len`, `set_dormant` and `close`.
         Word(self.word.load(Ordering::Acquire))
     }
 
