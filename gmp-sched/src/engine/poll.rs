@@ -5,10 +5,11 @@
 //! # No raise is lost
 //!
 //! If `raise` finds an idle P, it unparks the *poller*, which is the M that went idle last. The poller takes a P and
-//! runs the G. It does not spin, so it wakes no further M. If it has no P to take, or is assigned one for other work, or
-//! ends, it preempts an M, polls first, or makes another M poll. In the last two cases it has left the idle list, so
-//! that another M is the poller. If there is no idle P, or no idle M to rely on, `raise` preempts an M that runs a G.
-//! [`idle`](crate::engine::idle) explains why one of the two sides always notices ("Store, fence, load").
+//! runs the G. It does not spin, so it wakes no further M. If it finds no P to take, it preempts an M. If it is
+//! assigned a P for other work, it polls first. If it ends, it makes another M poll. In the last two cases it has left
+//! the idle list, so that another M is the poller. If there is no idle P, or no idle M to rely on, `raise` preempts an
+//! M that runs a G. [`idle`](crate::engine::idle) explains why one of the two sides always notices ("Store, fence,
+//! load").
 
 use core::ptr;
 

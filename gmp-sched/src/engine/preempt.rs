@@ -207,7 +207,8 @@ fn displace_for_urgent<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned
     await_next(&pinned, processor, now);
     let Some(next) = next else { return pinned };
     processor.slice.undisturbed_since.store(now.as_nanos(), Ordering::Relaxed);
-    // A G that is still urgent may have waited in the ring meanwhile. Then it is not one of a row of urgent Gs.
+    // A G that is still urgent may have waited in the ring meanwhile. Then the time of the urgent Gs before it is not
+    // continued.
     if !(me.is_urgent(now) && processor.has_picked_urgent()) {
         processor.begin_urgent_time(now);
     }

@@ -1,5 +1,5 @@
 //! Work stealing: an M without work visits the other Ps in random order and takes half of the first ring with more than
-//! two Gs. If there is no such ring, it takes Gs that their P does not come to within a moment.
+//! two Gs. If there is no such ring, it takes an urgent G, or Gs that their own P does not run within a moment.
 //!
 //! This file decides from whom an M without work steals Gs, when, and how many at once. (Ms that have work steal, too, in
 //! `slices_on_threads` and `lone_yields`.)

@@ -137,7 +137,8 @@ impl<Plat: Platform> Processor<Plat> {
         Plat::arm_timer(pinned, self, when);
     }
 
-    /// Does this for the first timer of this P, if there is one.
+    /// Like [`check_at`](Self::check_at), for the time of the earliest timer of this P. Does nothing if there is no
+    /// timer.
     #[inline(always)]
     pub(crate) fn check_when_due(&self, pinned: &Pinned<Plat>) {
         let earliest = self.timers.earliest();

@@ -120,7 +120,8 @@ impl<Plat: Platform> Processor<Plat> {
         self.urgent_tick.load(Ordering::Relaxed) == self.tick()
     }
 
-    /// Begins the time of urgent Gs, because one of them displaces a G that is not one of a row of them.
+    /// Begins the time of urgent Gs, because an urgent G displaces a G that is not urgent, or that has not just been
+    /// picked as an urgent one.
     pub(crate) fn begin_urgent_time(&self, now: Instant) {
         self.urgent_until.store((now + URGENT_TIME).as_nanos(), Ordering::Relaxed);
         self.urgent_tick.store(self.tick(), Ordering::Relaxed);

@@ -1,5 +1,6 @@
-//! Reuse of the slots of dead Gs: a spawn takes a slot from a [free list](crate::entities::free_list), and the slot
-//! returns to a free list when its G has ended. ([`free_stacks`](crate::entities::free_stacks) releases stacks.)
+//! Slots with stacks for new Gs: a spawn takes the slot of a dead G from a [free list](crate::entities::free_list), or
+//! makes a slot and a stack. The slot returns to a free list when its G has ended.
+//! ([`free_stacks`](crate::entities::free_stacks) releases stacks.)
 
 use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;

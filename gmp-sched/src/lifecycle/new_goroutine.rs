@@ -1,4 +1,5 @@
-//! Makes a G: a slot gets a closure, and becomes a runnable G. The G first runs in [`closure`].
+//! Makes a G: a slot, with its stack (see [`free_slots`]), gets a closure and becomes a runnable G. The G first runs in
+//! [`closure`].
 
 use crate::base::atomic::Ordering;
 use crate::base::error::OutOfResources;

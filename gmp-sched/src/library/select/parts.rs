@@ -22,7 +22,7 @@ pub struct Ready<Plat> {
 }
 
 impl<Plat: Platform> Ready<Plat> {
-    /// Makes the state before the first case is checked.
+    /// Makes the initial state, in which no case has been checked.
     #[inline(always)]
     #[expect(clippy::new_without_default, reason = "for the macro only")]
     pub fn new() -> Self {

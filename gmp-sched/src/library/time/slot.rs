@@ -25,10 +25,10 @@
 //! # Firing
 //!
 //! A timer fires in three steps. First the timer is removed from its P's timers under their lock. Then, under the locks
-//! of the channel and of the slot, the generation for which the timer was armed is compared with that of the slot; if
-//! they are equal, a tick is sent, or the G that is to run the function is taken from the slot. Then, without a lock,
-//! the G that waited for the tick is readied, or the G of the function is started. Stopping or setting the timer
-//! increments the generation, so a firing of an earlier setting has no effect, however late it comes.
+//! of the channel and of the slot, the generation for which the timer was armed is compared with the generation of the
+//! slot. If they are equal, a tick is sent, or the G that is to run the function is taken from the slot. Then, without
+//! a lock, the G that waited for the tick is readied, or the G of the function is started. Stopping or setting the
+//! timer increments the generation, so a firing of an earlier setting has no effect, however late it comes.
 
 mod setting;
 

@@ -27,9 +27,9 @@
 //!   have ended;
 //! - the points at which the CPUs are stopped, which only the report of a failure names, and how long Gs have run,
 //!   which only `slices` checks;
-//! - memory below the stack pointer of a flow of control that does not run, and the stacks of Gs that have ended. From
-//!   the latter, results that have not been taken are kept, and what Gs held when they exited by `goexit`, which does not
-//!   unwind in an exploration;
+//! - memory below the stack pointer of a flow of control that does not run, and the stacks of Gs that have ended. Two
+//!   things on these stacks are kept: results that have not been taken, and what Gs held when they exited by `goexit`,
+//!   which does not unwind in an exploration;
 //! - the random numbers of a P, which start anew in each state. So a thief always visits the other Ps in the same
 //!   order, which [`Setting::order`] chooses.
 //!
