@@ -1,5 +1,5 @@
-//! What a G leaves behind that ends without dropping its values: on the machine a panic ends a G in this way, with
-//! `panic=isolate`.
+//! What is left behind by a G that ends without dropping its values. On the machine a panic ends a G in this way if
+//! `panic=isolate` is set.
 //!
 //! The stack cannot know which values the G owned. But it knows who has used an object. A connection ends with the G that
 //! has used it last: its peer gets a reset, and so does another G that uses the connection later. A listener, or a UDP
@@ -42,7 +42,7 @@ pub(crate) fn caller<Plat: Platform>() -> GoroutineId {
 }
 
 impl<Plat: Platform> State<Plat> {
-    /// Ends what a G has left behind, which has ended without dropping its values.
+    /// Ends what is left behind by a G that has ended without dropping its values.
     pub(crate) fn abandon(&mut self, goroutine: GoroutineId, now: Instant) {
         for index in self.connections.indices() {
             if self.connections.get(index).is_some_and(|connection| connection.users == Users::One(goroutine)) {
@@ -79,8 +79,8 @@ impl<Plat: Platform> State<Plat> {
         self.settle(index, now);
     }
 
-    /// Removes a connection or a UDP socket that was [abandoned](Self::abandon), because its value was dropped
-    /// nevertheless. Returns whether it was.
+    /// Called when the value of a connection or a UDP socket is dropped. If it was [abandoned](Self::abandon), removes
+    /// it, and returns `true`.
     pub(crate) fn remove_abandoned(&mut self, index: usize) -> bool {
         let was_abandoned = self.connections.get(index).is_some_and(|it| it.owner == Owner::Abandoned);
         if was_abandoned {

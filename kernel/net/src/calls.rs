@@ -45,7 +45,7 @@ impl<Plat: Platform> State<Plat> {
         selects[way as usize].receiver(woken_by, || is_broken || is_ready[way as usize])
     }
 
-    /// Makes a connection one of the program, which `accept` has got from the listeners.
+    /// Makes a connection that `accept` has got from the listeners belong to the program.
     ///
     /// # Errors
     /// The link is broken. Then the connection was removed.
@@ -112,7 +112,7 @@ impl<Plat: Platform> State<Plat> {
         self.connections.waits(index)
     }
 
-    /// Whether an address is that of at most one computer.
+    /// Whether at most one computer has this address: it is neither unspecified nor a multicast or broadcast address.
     fn is_one_computer(&self, address: IpAddr) -> bool {
         let of_network = |network: &IpCidr| match network {
             IpCidr::Ipv4(network) => network.broadcast().map(IpAddr::V4) == Some(address),

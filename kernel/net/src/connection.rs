@@ -37,7 +37,7 @@ pub(crate) enum Owner {
     Stream,
     /// To a UDP socket of the program.
     Datagrams,
-    /// To a G that has ended without dropping it: see `abandoned`.
+    /// To a G that has ended without dropping the stream or the UDP socket: see `abandoned`.
     Abandoned,
     /// To no one: the program has dropped its stream, and the rest of the data is being sent.
     Closing,
@@ -65,11 +65,12 @@ pub(crate) struct Connection {
     pub(crate) refusal: Option<NetError>,
     /// After how much silence the peer is asked whether it is still there.
     pub(crate) keepalive: Option<Duration>,
-    /// Whether the program has shut down the half for reading, and that for writing.
+    /// Whether the program has shut down the half for reading, and the half for writing.
     pub(crate) is_shut: [bool; 2],
     /// Whether the program has written bytes after the last attempt to send.
     pub(crate) has_written: bool,
-    /// How many bytes the program has written, which may overflow, and how many of them since all bytes were sent.
+    /// How many bytes the program has written (this number may overflow), and how many of them it has written since all
+    /// earlier bytes were sent.
     written: u32,
     recently_written: usize,
     /// How many of the next segments with data are acknowledged at once: see [`acknowledge`](Self::acknowledge).
@@ -124,12 +125,12 @@ impl Connection {
         }
     }
 
-    /// Returns the socket of any other owner.
+    /// Returns the TCP socket. The owner is not [`Owner::Datagrams`].
     pub(crate) fn socket(&mut self) -> &mut Socket<'static> {
         self.sockets.get_mut(self.handle)
     }
 
-    /// Returns why a TCP socket has ended, of which its peer has not closed its half.
+    /// Returns why a TCP socket has ended although its peer has not closed its half of the connection.
     pub(crate) fn reset(&self) -> NetError {
         self.refusal.unwrap_or(NetError::ConnectionReset)
     }
@@ -155,17 +156,17 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Returns how many bytes that the program has written were not sent yet, with `sent` as what was. Not known after the
-    /// end of the data.
+    /// Returns how many of the bytes that the program has written were not sent yet. `sent` counts what was sent.
+    /// Meaningless after the end of the data was sent.
     fn unsent(&self, sent: &Sent) -> usize {
         self.written.wrapping_sub(sent.count()) as usize
     }
 
     /// Whether Nagle's algorithm keeps back a segment that may be sent.
     ///
-    /// smoltcp sends a short segment only when all bytes before it are confirmed. So the rest of a long write would wait
-    /// for the peer, which may delay its answer. As on Linux, the rest waits only for earlier short segments, so that at
-    /// most one is under way. The last segment before the recently written bytes may have been one.
+    /// smoltcp sends a short segment only when all bytes before it are confirmed. So the rest of a long write would
+    /// wait for the peer, which may delay its answer. As on Linux, the rest waits only for earlier short segments, so
+    /// that at most one is under way. The last segment before the recently written bytes may have been a short one.
     pub(crate) fn keeps_rest(&mut self, sent: &Sent) -> bool {
         let is_rest = (1..FRAME_BYTES).contains(&self.unsent(sent));
         is_rest && self.socket().nagle_enabled() && self.socket().send_queue() <= self.recently_written
@@ -193,9 +194,10 @@ impl Connection {
         }
     }
 
-    /// Notes a segment that arrives. The first ones with data are acknowledged at once, as by Linux: the peer may send
-    /// only one segment at the beginning, and needs the acknowledgement to send more. The acknowledgement of a later one
-    /// waits, unless it is longer than one of Ethernet, so that its peer or a device has put several together.
+    /// Notes a segment that arrives. The first segments with data are acknowledged at once, as by Linux: the peer may
+    /// send only one segment at the beginning, and needs the acknowledgement to send more. The acknowledgement of a
+    /// later segment waits, unless the segment is longer than an Ethernet frame. Then the peer or a device has put
+    /// several segments together.
     pub(crate) fn acknowledge(&mut self, segment: Segment) {
         // The segments of a connection that the program has dropped are acknowledged at once: see `limit_silence`.
         if segment.bytes == 0 || self.owner == Owner::Closing {

@@ -10,7 +10,7 @@ const NOWHERE: usize = usize::MAX;
 
 /// The deadlines of connections, by their indices. Only those that have a deadline cost anything.
 pub(crate) struct Deadlines {
-    /// No element is due earlier than its parent, which is at half its place.
+    /// No element is due earlier than its parent. The place of the parent is half the place of the element.
     heap: Vec<(Instant, usize)>,
     /// For each index, the place of its deadline in the heap.
     places: Vec<usize>,
@@ -33,7 +33,7 @@ impl Deadlines {
         Ok(())
     }
 
-    /// Returns the first deadline, and whose it is.
+    /// Returns the first deadline, and its index.
     pub(crate) fn first(&self) -> Option<(Instant, usize)> {
         self.heap.first().copied()
     }

@@ -332,7 +332,8 @@ impl Fuzzer {
     }
 }
 
-/// Passes about as many frames to computers with an address, and with DHCP.
+/// Fuzzes a new computer for each 10,000 steps, `frames` steps in all. Every fourth computer has no address of its own,
+/// and asks for one by DHCP.
 fn fuzz(seed: u64, frames: usize) {
     let mut done = [0; 4];
     for round in 0..frames.div_ceil(10_000) as u64 {
@@ -341,7 +342,7 @@ fn fuzz(seed: u64, frames: usize) {
         (0..10_000).for_each(|_| fuzzer.step());
         done.iter_mut().zip(fuzzer.end()).for_each(|(sum, more)| *sum += more);
     }
-    // The peers are not too wrong to be believed.
+    // Enough frames were valid: connections were accepted, bytes were read and written, and peers have refused.
     assert!(done.iter().zip([100, frames, frames, 10]).all(|(&done, least)| done >= least), "{done:?}");
 }
 

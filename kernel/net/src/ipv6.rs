@@ -27,8 +27,8 @@ pub(crate) mod tests;
 /// How often a router is asked for, and how long after each question (RFC 4861, 10).
 const QUESTIONS: u8 = 3;
 const INTERVAL: Duration = Duration::from_secs(4);
-/// What a router may not shorten the rest of an address's life to, because anybody can send its messages (RFC 4862,
-/// 5.5.3).
+/// A router cannot shorten the rest of an address's lifetime below this, because anybody can send such messages (RFC
+/// 4862, 5.5.3).
 const LEAST_LIFETIME: Duration = Duration::from_secs(2 * 60 * 60);
 /// The network of the addresses that are valid only on one link.
 const LINK_LOCAL: Ipv6Cidr = Ipv6Cidr::new(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 64);
@@ -152,7 +152,7 @@ fn advertisement(frame: &[u8]) -> Option<Advertisement> {
     }
 }
 
-/// Makes a question for a neighbour's MAC address the answer that this neighbour is the sender itself.
+/// Turns a question for a neighbour's MAC address into the answer that the sender itself is this neighbour.
 fn make_answer(frame: &mut [u8]) -> Option<()> {
     let mut frame = EthernetFrame::new_checked(frame).ok().filter(|it| it.ethertype() == EthernetProtocol::Ipv6)?;
     let mut packet = Ipv6Packet::new_checked(frame.payload_mut()).ok()?;

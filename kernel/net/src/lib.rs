@@ -25,7 +25,7 @@
 //! | `own` | what they have found out, as all shards know it |
 //! | `deadlines` | which connection needs attention first |
 //! | `calls` | what programs do with the state: new connections and UDP sockets, and the end of both |
-//! | `abandoned` | what a G leaves behind that ends without dropping its values, and the end of a whole stack |
+//! | `abandoned` | what is left behind by a G that ends without dropping its values, and the end of a whole stack |
 //! | `key` | what finds the connection of a frame, and its shard |
 //! | `connection`, `connections` | a connection, which has a set of sockets with one socket; the table of connections |
 //! | `readiness` | wait queues, and a channel for selects |
@@ -55,11 +55,11 @@
 //!
 //! A G takes locks only in this order:
 //!
-//! 1. the lock of a shard, for its connections and its link. Nobody has two of them.
-//! 2. that of the listeners (`listeners`): a shard takes it when a connection begins and when it is confirmed. `accept` has
-//!    it before that of the shard, but not at the same time.
-//! 3. that of the device (`steering`), for each frame that a shard sends, and that arrives
-//! 4. that of the frames for a shard (`steering`), and that of a `wake`
+//! 1. the lock of a shard, for its connections and its link. No G holds two of them.
+//! 2. the lock of the listeners (`listeners`): a shard takes it when a connection begins and when it is confirmed.
+//!    `accept` releases it before it takes the lock of a shard.
+//! 3. the lock of the device (`steering`), for each frame that a shard sends, and for each frame that arrives
+//! 4. the lock of the frames for a shard (`steering`), or the lock of a `wake`
 //!
 //! What a lock guards has no reference to a lock before it. Only a [`Stack`] knows all shards, and its functions lock one
 //! after the other. A test holds the lock of each shard while connections of all others come and go.

@@ -169,7 +169,8 @@ impl<Plat: Platform> Listeners<Plat> {
         Ok(Some(added))
     }
 
-    /// Ends that a connection is half-open. If it `is_ready`, it waits for `accept` now, unless the listener has ended.
+    /// Notes that a connection is no longer half-open. If it `is_ready`, it now waits for `accept`, unless the listener
+    /// has ended.
     pub(crate) fn leave_half_open(&self, index: usize, connection: ConnectionId, is_ready: bool) {
         let mut table = self.0.lock();
         let Some(listener) = table.listener(index) else { return };

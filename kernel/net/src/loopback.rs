@@ -11,17 +11,17 @@ use crate::packet::room_for_frame;
 /// The number of frames for which there is room.
 const FRAMES: usize = 1024;
 
-/// Who sends waits when the frames have this many bytes.
+/// A sender waits while the frames have this many bytes or more.
 const BYTES: usize = 1024 * 1024;
 
-/// The largest frame. The data of two of them fill the window of a connection. If one did, each would have to wait until
-/// the one before is confirmed.
+/// The largest frame. The data of two of them fill the window of a connection. If one frame filled it, each frame would
+/// have to wait until the previous one is confirmed.
 const LARGEST: usize = 14 + 20 + 20 + 32 * 1024;
 
-/// From this length on, a frame is not copied: who sends it gets another room for a frame.
+/// From this length on, a frame is not copied: its sender gets another room in exchange.
 const LONG: usize = 4096;
 
-/// How many rooms are kept for that: two such frames fill the window of a connection.
+/// How many rooms are kept for this exchange. Two of the largest frames fill the window of a connection.
 const ROOMS: usize = 2;
 
 /// A link that receives what it sends. No frame leaves the computer, so nothing depends on a device.
@@ -120,7 +120,8 @@ impl Link for Loopback {
 
     fn flush(&mut self) {}
 
-    /// A frame is due at once. So who has sent it wakes the G that serves the link, after unlocking the stack.
+    /// If there is a frame, it is due at once. So its sender wakes the G that serves the link, after unlocking the
+    /// stack.
     fn due(&mut self) -> Instant {
         if self.frames.is_empty() { Instant::NEVER } else { Instant::from_nanos(0) }
     }

@@ -34,9 +34,9 @@ pub(crate) fn copy(frame: &[u8]) -> Result<Vec<u8>, OutOfResources> {
     Ok(copy)
 }
 
-/// Memory for one value that will exist for ever. Who needs several of these allocates all of them before it fills one.
-/// So if there is no memory for all of them, those that were allocated are freed. On stable Rust, safe code can allocate
-/// memory for one value fallibly only as a vector.
+/// Memory for one value that will exist for ever. Code that needs several of these allocates all of them before it
+/// fills one. So if there is no memory for all of them, those that were allocated are freed. On stable Rust, safe code
+/// can allocate memory for one value fallibly only as a vector.
 pub(crate) struct Reserved<T>(Vec<T>);
 
 impl<T> Reserved<T> {

@@ -54,7 +54,7 @@ pub(crate) struct Wire {
     pub(crate) was_full: bool,
     /// Whether a socket could not send because the MAC address of its neighbour is not known.
     pub(crate) is_unresolved: bool,
-    /// That of the connection that sends.
+    /// What is known about the segments of the connection that sends.
     pub(crate) sent: Sent,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct Received<'a>(&'a [u8]);
 /// Room for a frame to send.
 pub(crate) struct Room<'a> {
     wire: &'a mut Wire,
-    /// Into how long segments the device cuts the frame, if it has to.
+    /// The length of the segments into which the device has to cut the frame, if it is to cut it.
     segment_bytes: Option<NonZeroU16>,
 }
 

@@ -137,7 +137,7 @@ impl<Plat: Platform> Stack<Plat> {
         }
     }
 
-    /// Ends what a G has left behind, which ends without dropping its values: connections that it has used last, and
+    /// Ends what is left behind by a G that ends without dropping its values: connections that it has used last, and
     /// listeners and UDP sockets that no other G has used. Their peers get a reset. Called by the G, which has no lock
     /// of this crate unless it panics in this crate. Blocks it for a short time. A G that serves the stack does the
     /// rest.

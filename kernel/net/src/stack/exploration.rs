@@ -6,8 +6,8 @@
 //! variable, and would find no more: what the shards share of a listener is under one lock, so the effects of weaker
 //! memory, which an exploration leaves out, cannot be seen.
 //!
-//! Each shard has a loopback. Before the exploration begins, its frames are passed on until the one that is to be passed
-//! on in any order: that which begins a connection, or that which ends its handshake.
+//! Each shard has a loopback. Before the exploration begins, all frames are passed on except one, which the exploration
+//! passes on at any time: the frame that begins a connection, or the frame that ends its handshake.
 
 extern crate std;
 
@@ -116,7 +116,7 @@ fn pass_on(stack: Shards, shard: usize) {
     stack.shards[shard].with(|state| while state.receive(BATCH, time::now::<Sim>()) {});
 }
 
-/// Returns a G that does this after a while, which may end at any time.
+/// Returns a G that does this after a pause, which may end at any time.
 fn serve(stack: Shards, shard: usize) -> JoinHandle<(), Sim> {
     go(move || {
         sim::work(A_WHILE);
@@ -141,7 +141,8 @@ fn explore(name: &str, states: usize, program: fn()) {
     assert!(census.ends > 0 && census.states >= states, "{census:?}");
 }
 
-/// Both wait, or come when the connections are there, or one of each. A wake-up that is lost leaves one of them waiting.
+/// Both calls wait, or both come when the connections are there, or one waits and the other comes later. A wake-up that
+/// is lost leaves one of them waiting.
 #[test]
 fn every_g_that_accepts_gets_a_connection_of_its_own() {
     explore("accepts", 50_000, || {
