@@ -105,7 +105,7 @@ pub(crate) fn grade(
         let work = |tree: Tree| -> Result<()> {
             while let Some((name, path)) = next() {
                 grade(&tree, name, path).map_err(|error| {
-                    // What has failed may fail again, so nobody begins with another one.
+                    // The same error may occur again, so no thread begins with another submission.
                     waiting.lock().expect("no panic").by_ref().for_each(drop);
                     Error::new(format!(
                         "{} is not graded, and no others begin: {error}\nIf this command fails again, and only there, take the file out",
@@ -177,8 +177,7 @@ fn read(path: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&submission).into_owned())
 }
 
-/// A number that changes when a file changes by which submissions are graded: the scheduler, the checks, the grader, and the
-/// machine.
+/// Returns a hash of all files on which a grade depends: the scheduler, the checks, the grader and the machine.
 fn fingerprint(root: &Path) -> Result<String> {
     let mut hasher = DefaultHasher::new();
     for part in ["Cargo.lock", "Cargo.toml", "boot", "gmp-sched/src", "kernel", "labs"] {
@@ -255,7 +254,7 @@ impl Record {
     }
 }
 
-/// What a grade says beside the one before it, if there was one.
+/// Describes the grade `now`. If the student had an earlier grade, also says what has changed.
 fn change(before: Option<&Record>, now: &Record, lab: &Lab) -> String {
     let mut text = format!("{} of {} points", now.points, lab.points());
     if let Some(reason) = &now.refused {

@@ -27,8 +27,8 @@ const LIMITS: [(&str, &str); 3] = [
     ("(signal: 6,", "the compiler failed, perhaps because it needs too much memory"),
 ];
 
-/// What an error without a place in the source contains if the computer is to blame for it: a full disk, a file that cannot be
-/// written, or a linker that was killed, as where there is no memory left.
+/// If an error without a place in the source contains one of these texts, the computer is to blame: a disk is full, a
+/// file cannot be written, or the linker was killed, for example because no memory was left.
 const OF_COMPUTER: [&str; 4] = ["(os error ", "No space left on device", "signal 9", "signal: 9"];
 
 /// What cargo has said.

@@ -15,7 +15,8 @@ use crate::tree::{NotBuilt, Program, Tree};
 /// The most points that a figure gets, so that none decides alone.
 const MOST: u64 = 400;
 
-/// The figure of a policy with which its run fails. It is worth nothing, so that nobody gains by failing where others are better.
+/// The figure of a policy whose run fails. It gets no points. So a policy does not gain by a failure in a run in which
+/// others are better.
 const FAILED: u64 = u64::MAX;
 
 /// Returns the figures of the policy in `tree`, in their order. One that this computer cannot find is missing.

@@ -159,8 +159,9 @@ pub(crate) fn without(text: &str, name: &str) -> String {
 }
 
 /// Words with which code could leave the library that it is a part of: it could read the files of the grader, end the
-/// test's process, or write to the test's memory; or it could be other code where it is judged. The mechanisms of these
-/// labs need none of them. `nix` is a crate on which the scheduler depends, and by which safe code could delete files.
+/// test's process, or write to the test's memory; or the compiler could see other code when it is graded. The
+/// mechanisms of these labs need none of them. `nix` is a crate on which the scheduler depends, and by which safe code
+/// could delete files.
 const FORBIDDEN: [&str; 22] = [
     "asm",
     "cfg",

@@ -39,7 +39,7 @@ pub(crate) struct Lab {
     pub(crate) hints: Vec<Hint>,
     #[serde(rename = "question", default)]
     pub(crate) questions: Vec<Question>,
-    /// What is compared in a contest, for a lab that is one.
+    /// The figures that are compared, if the lab is a contest.
     #[serde(rename = "figure", default)]
     pub(crate) figures: Vec<Figure>,
 }
@@ -111,7 +111,7 @@ pub(crate) struct Figure {
     pub(crate) source: Source,
     /// The number for which there are 100 points.
     pub(crate) par: u64,
-    /// How much it counts beside the others.
+    /// The weight of the number in the score.
     pub(crate) weight: u64,
 }
 
@@ -191,7 +191,8 @@ impl Lab {
         Filling::read(&self.folder.join("starter.rs"))
     }
 
-    /// What the holes contain for a class that has not come to this lab yet: the starter, with the parts that are in a file for it.
+    /// What the holes contain for a class that has not come to this lab yet: the parts of `stand_in.rs`, and the
+    /// starter for the holes without such a part.
     pub(crate) fn stand_in(&self) -> Result<Filling> {
         let (starter, path) = (self.starter()?, self.folder.join("stand_in.rs"));
         Ok(if path.exists() { starter.with(&Filling::read(&path)?) } else { starter })

@@ -302,8 +302,8 @@ fn submit(lab: &Lab, root: &Path, output: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Warns of what a grader would refuse, of what is not handed in, changes outside of the holes, and of holes in which nothing
-/// has been written.
+/// Warns if a grader would refuse the code, if there are changes outside of the holes, which are not handed in, and if
+/// nothing has been written in the holes.
 fn warn(labs: &[Lab], lab: &Lab, root: &Path) -> Result<()> {
     let (number, filling) = (lab.number, Filling::of_tree(root, &lab.holes)?);
     if let Err(reason) = filling.check(&lab.holes, &lab.allows) {

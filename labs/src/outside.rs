@@ -1,5 +1,5 @@
-//! Changes outside of the holes. They are in the checks of the student's checkout, but not in the file that is handed in: so what
-//! passes all checks here may not even compile for the grader.
+//! Changes outside of the holes. The checks in the student's checkout see them, but the file that is handed in does not
+//! contain them. So code that passes all checks here may not even compile for the grader.
 
 use std::fs;
 use std::path::Path;

@@ -24,12 +24,12 @@ pub(crate) struct Run {
     prints: String,
 }
 
-/// The seconds after which `boot` ends the machine, for a program that takes less than one. The machine may be
-/// emulated, on a computer that has other things to do.
+/// After this number of seconds `boot` ends the machine. The program takes less than one second, but the machine may be
+/// emulated on a busy computer.
 const LIMIT: &str = "60";
-/// The status with which `boot` ends then.
+/// The status of `boot` when the time is over.
 const TIME_OVER: i32 = 103;
-/// That if it cannot build the program, which may also be the end of a program.
+/// The status of `boot` if it cannot build the program. A program may end with the same status.
 const DOES_NOT_BUILD: i32 = 65;
 
 impl Run {

@@ -1,4 +1,4 @@
-//! A line on the terminal that says what is being done. Where the output goes elsewhere, there is none.
+//! A line on the terminal that says what is being done. If the output does not go to a terminal, the line is not shown.
 
 use std::io::{self, IsTerminal as _};
 

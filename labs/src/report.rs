@@ -1,4 +1,5 @@
-//! What the command prints and writes. Nothing of it depends on the computer or on the time, so two runs give the same.
+//! What the command prints and writes. Nothing of it depends on the computer or on the time, so two runs print the
+//! same.
 
 use std::fmt;
 use std::path::Path;
@@ -127,7 +128,7 @@ impl<'a> Grade<'a> {
     }
 }
 
-/// What a verdict says beside its word, without more lines than one reads.
+/// Returns the text of a verdict, with at most [`LINES`] lines of it.
 fn reason(verdict: &Verdict) -> String {
     let text = verdict.to_string();
     let lines: Vec<&str> = text.lines().collect();

@@ -135,8 +135,8 @@ const FILE: u64 = 256 << 20;
 /// How many bytes of a test's output are read.
 const OUTPUT: u64 = 1 << 20;
 
-/// How long the end of the output may come after that of the process. A process that the test has left behind may keep
-/// it open.
+/// How long after the end of the process its output is read to the end. A process that the test has left behind may
+/// keep the output open.
 const END_OF_OUTPUT: Duration = Duration::from_secs(60);
 
 /// Builds what the checks of `lab` need in `tree`, and runs them.
@@ -240,7 +240,7 @@ fn execute(program: &Path, test: &str, trace: Option<&Path>) -> Result<(Option<E
     limited(command, Outputs::Both)
 }
 
-/// Which of its outputs a program is read from.
+/// Which outputs of a program are read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Outputs {
     Standard,
@@ -260,10 +260,11 @@ pub(crate) fn limited(mut command: Command, outputs: Outputs) -> Result<(Option<
     });
     command.stdin(Stdio::null()).stdout(end);
     let mut child = command.spawn().map_err(fails)?;
-    // The output ends when the program does, so nobody else may have the other end of the pipe.
+    // The output is to end when the program ends, so only the program may have the other end of the pipe.
     drop(command);
     let process = Pid::from_raw(child.id().cast_signed());
-    // At the first limit of the time, a signal says that it was the time. At the second one, SIGKILL would.
+    // At the first limit of the time the process gets SIGXCPU, by which this end is recognised. At the second limit it
+    // gets SIGKILL.
     for (resource, limit, maximum) in [
         (Resource::As, MEMORY, MEMORY),
         (Resource::Cpu, LIMIT, LIMIT + 10),
@@ -277,7 +278,7 @@ pub(crate) fn limited(mut command: Command, outputs: Outputs) -> Result<(Option<
     thread::spawn(move || {
         let mut text = Vec::new();
         let read = output.take(OUTPUT).read_to_end(&mut text);
-        // If nobody waits any more, it came too late.
+        // This fails only if the receiver has stopped waiting.
         let _ = sender.send(read.map_or_else(|_| String::new(), |_| String::from_utf8_lossy(&text).into_owned()));
     });
     let ended = wait(&mut child).map_err(|error| Error::file("wait for", &program, &error))?;
@@ -318,7 +319,7 @@ pub(crate) fn verdict_of_signal(test: &str, signal: i32) -> Verdict {
     let test = test.to_string();
     match signal {
         _ if signal == Signal::XCPU.as_raw() => Verdict::Hangs { test },
-        // Nothing here sends this one: no limit, and not what the test does.
+        // Neither a limit of this file nor the test sends this signal.
         _ if signal == Signal::KILL.as_raw() => Verdict::Lost {
             test,
             reason: "something killed it, as a computer does that has no memory left".to_string(),

@@ -1,6 +1,7 @@
-//! Tests the labs and the grader. In the repository of a class, the starter gets at most a tenth of the points, the compiler has
-//! no warning for it, the solution gets all points, and each wrong solution fails exactly the checks that it says. Here, all of
-//! them do the same, and each question has the same answer as there, which is one of its choices.
+//! Tests the labs and the grader, in the repository of a class (an *exported* one) and in this one. The starter gets at
+//! most a tenth of the points, and no warning of the compiler. The solution gets all points. Each wrong solution fails
+//! exactly the checks that its first lines name. Each question has the same answer in both repositories, and this
+//! answer is one of its choices.
 
 use std::path::Path;
 
@@ -12,7 +13,8 @@ use crate::report::Grade;
 use crate::run::{Outcome, answer, check};
 use crate::tree::Tree;
 
-/// Of the wrong solutions, a quick test takes only this many, and the hostile ones. It judges all but those only as exported.
+/// A quick test judges only this many wrong solutions, and the hostile ones. Of a lab that can be exported, it judges
+/// all except the hostile ones only in the exported repository.
 const QUICK: usize = 2;
 
 /// Tests `labs`, or `only` one of them, and prints each result. Returns whether all are as they should be.

@@ -16,8 +16,8 @@ use crate::progress::Progress;
 pub(crate) struct Tree {
     root: PathBuf,
     target: PathBuf,
-    /// Locked while a copy is used. Two graders in one copy would grade each other's submissions. Its time is that of the last
-    /// build.
+    /// A file that is locked while a copy is used, because two graders in one copy would grade each other's
+    /// submissions. The file's time of modification is the time of the last build.
     lock: Option<File>,
     /// Whether a line on the terminal may say what is being done.
     shows_progress: bool,
@@ -26,7 +26,8 @@ pub(crate) struct Tree {
 /// The crate of the program that a student writes.
 pub(crate) const FIRST: &str = "labs/first";
 
-/// Without optimisation, an edit is compiled in so much less time that the checks may take longer.
+/// Compiles the scheduler without optimisation. The checks then take longer, but compiling an edit takes so much less
+/// time that a student waits less.
 const UNOPTIMISED: &str = "profile.test.package.gmp-sched.opt-level=0";
 
 /// The programs by which checks are made.
@@ -133,14 +134,14 @@ impl Tree {
         &self.root
     }
 
-    /// The line that says how far what is done in this workspace has come.
+    /// Returns the line on the terminal for what is done in this workspace.
     pub(crate) fn progress(&self) -> Progress {
         Progress::new(self.shows_progress)
     }
 
-    /// Begins a build, or ends one. Cargo compares the times of files: if the clock has gone back since the last build, a
-    /// submission looks older than the program with the one before it, and cargo would take that program. So in this case, all is
-    /// built anew.
+    /// Called before and after a build. Cargo compares the times of files. If the clock has been set back since the
+    /// last build, a new submission looks older than the program that was built from the previous one, and cargo would
+    /// not build it. So in this case everything is built anew.
     fn note_time(&self) -> Result<()> {
         let Some(lock) = &self.lock else { return Ok(()) };
         let now = SystemTime::now();

@@ -1,4 +1,4 @@
-//! What the policy promises, whatever its ranks are: the model with which the simulator compares it.
+//! A model of what the policy promises, for any ranks. The simulator compares the policy with this model.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use gmp_sched::policy::Instant;
 pub struct Waiting {
     /// Whether it answers somebody. If not, it computes.
     pub answers: bool,
-    /// Since when it waits. A displaced G keeps its place, so for that one it is when it became runnable.
+    /// Since when it waits. A displaced G keeps its place, so it has waited since it became runnable.
     pub since: Instant,
 }
 

@@ -17,7 +17,7 @@ use crate::poller::Numbers;
 
 /// How long an operation with a limit waits.
 const LIMIT: Duration = Duration::from_micros(20);
-/// Until then, whatever a step has caused has happened.
+/// How long after a step its effects are complete.
 const QUIET: Duration = Duration::from_micros(50);
 
 fn perform(step: Step, number: usize, sender: &Sender<usize>, receiver: &Receiver<usize>) -> End {

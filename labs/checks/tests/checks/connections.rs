@@ -113,7 +113,8 @@ fn many_connections_are_served_at_once() {
     }
 }
 
-/// Several Gs accept connections of one listener, so one that was woken may find that another one was faster.
+/// Several Gs accept connections of one listener, so a G that is woken may find that another G has taken the
+/// connection.
 #[test]
 fn several_gs_accept() {
     for seed in 0..20 {
@@ -136,8 +137,8 @@ fn several_gs_accept() {
     }
 }
 
-/// A frame that is lost is sent again when its time has come, for which the G that serves the host has to wake. Before
-/// that, the network has been silent for long.
+/// A lost frame is sent again after a time-out, for which the G that serves the host has to wake. The frame is sent
+/// after the network has been silent for a long time.
 #[test]
 fn lost_frames_are_sent_again() {
     for seed in 0..5 {
@@ -219,7 +220,8 @@ fn server_sleeps_while_nothing_happens() {
     }
 }
 
-/// Each of these reads finds its byte, so the G that serves the link has nothing to do. The reader pauses, so that it could.
+/// Each read finds its byte, so there is no reason to wake the G that serves the link. The reader pauses after each
+/// read, so that this G would run if it were woken.
 #[test]
 fn reads_of_what_is_there_wake_nobody() {
     const BYTES: u64 = 100;

@@ -138,7 +138,7 @@ fn check_registers(side: &str, after: [usize; 6], first: usize) {
         let is = match after[index].wrapping_sub(first) {
             offset if offset == index => continue,
             offset if offset < PRESERVED.len() => format!("what {} was", PRESERVED[offset]),
-            // The value itself may be an address, which is another one in each run.
+            // The value is not shown, because it may be an address, which differs from run to run.
             _ => "another value".to_string(),
         };
         panic!("after the switch, {name} of {side} is {is}");

@@ -44,9 +44,9 @@ const DATAGRAM: [u8; 60] = {
 /// How many frames the G that serves the link takes at once, at most (`BATCH`).
 const BATCH: usize = 32;
 
-/// A network device. Unlike that of a simulated network, it cannot say when its next frame comes. As a real one does,
-/// it announces frames, and room for frames to send after there was none. It need not announce the room that somebody
-/// has seen by `can_send`.
+/// A network device. Unlike the device of a simulated network, it cannot say when its next frame comes. Like a real
+/// device, it announces frames that have arrived, and it announces room for frames to send if there was none before. It
+/// need not announce room that a call of `can_send` has already seen.
 #[derive(Clone, Default)]
 struct Device(Arc<Mutex<Inside>>);
 
@@ -59,7 +59,7 @@ struct Inside {
     is_broken: bool,
     /// How long the driver computes the next time it looks for a frame.
     work: Duration,
-    /// The next time that the device has to look at what was sent, a datagram arrives there, for this stack.
+    /// If this is set, a datagram for this stack arrives at the next `flush`.
     answered: Option<&'static Stack>,
     has_datagram: bool,
 }
@@ -122,7 +122,7 @@ impl Link for Device {
             (inside.arrived, inside.has_datagram) = (inside.arrived + 1, true);
         }
         stack.announce();
-        // So long that a G which waits for the lock now gets it before all others.
+        // Long enough that a G which waits for the lock of the stack is the next one to get it.
         compute(millis(5));
     }
 }
@@ -194,7 +194,7 @@ fn frames_are_taken_when_a_call_finds_room_first() {
             // There is no room for the answer, so the frame stays in the device.
             stack.announce();
             sim::sleep(millis(1));
-            // Then there is, and the next one who looks for room is a G that calls.
+            // Now there is room, and the first to see it is a G that makes a call.
             device.inside().is_full = false;
             stack.address();
             sim::sleep(millis(1));
@@ -247,7 +247,7 @@ fn device_that_breaks_ends_all_calls() {
     }
 }
 
-/// Who has the lock of a stack may have been preempted, or compute.
+/// A G may hold the lock of a stack for long, because it computes or has been preempted.
 #[test]
 fn calls_end_at_their_limits_while_another_g_has_the_lock() {
     let late = Err(NetError::Limit(ContextError::DeadlineExceeded));

@@ -39,8 +39,8 @@ pub(crate) fn try_run(machine: Config, main: impl FnOnce() + Send + 'static) -> 
     }
 }
 
-/// A G that performs its task each time it is asked to. The question readies this G, and the answer the one that asked.
-/// They use semaphores, because channels are a lab of their own.
+/// A G that performs its task each time it is asked to. A question readies this G, and its answer readies the G that
+/// has asked. Both use semaphores, because another lab is about channels.
 pub(crate) struct Partner {
     asked: Arc<Semaphore>,
     answered: Arc<Semaphore>,

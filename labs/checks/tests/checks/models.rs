@@ -1,6 +1,6 @@
-//! The models for those who test tests, beside the scheduler, so that they say nothing else than it does. (That of lab 1
-//! is compared in `switches.rs`, that of lab 2 in `run_queue.rs`, that of lab 3 in `picks.rs`, that of lab 7 in
-//! `channels.rs`.)
+//! Compares the model of preemptions (lab 5) with the scheduler. The trials of students run on this model, so it must
+//! do what the scheduler does. (The model of lab 1 is compared in `switches.rs`, that of lab 2 in `run_queue.rs`, that
+//! of lab 3 in `picks.rs`, and that of lab 7 in `channels.rs`.)
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,20 +12,20 @@ use lab_puzzles::trial::{Trial, sequences};
 
 use crate::machine::{of_cpus, try_run};
 
-/// Steps that the Gs of a machine take: whoever runs takes the next one.
+/// Steps that the Gs of a machine take: the running G takes the next one.
 struct Script {
     steps: Vec<Step>,
     /// The G that has taken each step, and the one that ran after the last one.
     takers: Mutex<Vec<usize>>,
-    /// For each event, what readies its G.
+    /// For each event, the signal that readies its G.
     signals: Vec<&'static Signal<Sim>>,
-    /// What the Gs wait for that wait for ever, and main until the end.
+    /// Gs that wait for ever wait for `never`, and main waits for `end`.
     never: Semaphore,
     end: Semaphore,
 }
 
 impl Script {
-    /// What `number`, the G that the step of this number has made runnable, does when it runs.
+    /// The body of the G that the step `number` has made runnable.
     fn follow(self: &Arc<Self>, number: usize) {
         loop {
             let taken = self.take(number);
@@ -36,7 +36,7 @@ impl Script {
                 }
                 Some(Step::Wait) => self.never.acquire(1).forget(),
                 Some(Step::Event) => sim::start_device(self.signals[taken], Duration::ZERO),
-                // Whoever runs computes until the time of the next step.
+                // The running G computes until the time of the next step (in `take`).
                 Some(Step::Moment | Step::HalfSlice) => {}
                 Some(Step::Stop) => unreachable!("nobody could take a step after it"),
                 None => {
@@ -49,8 +49,8 @@ impl Script {
         }
     }
 
-    /// Computes until it is time for the next step, which is perhaps taken by others in the meantime. Takes it, and returns its
-    /// number.
+    /// Computes until the time of the next step. Other Gs may take steps in the meantime. Takes the step that is then
+    /// the next one, and returns its number.
     fn take(&self, number: usize) -> usize {
         loop {
             let next = self.takers.lock().expect("no panic").len();
@@ -76,13 +76,14 @@ impl Script {
 
 /// For how long main sleeps. Then its P is idle, and nobody has been displaced for some time.
 const SLEEP: Duration = Duration::from_millis(1);
-/// When the first step is taken. So the timer of the machine, which is set when main goes on, is due a little before the step ends in
-/// which that of the model is.
+/// When the first step is taken. Main goes on 5 us earlier, and its P then sets the timer. So the timer of the machine
+/// is due a little before the end of the step in which the timer of the model is due.
 const BEGIN: Duration = Duration::from_micros(1005);
-/// A little longer than in the model, because a G displaces another one a little later than its event comes.
+/// Longer than in the model (50 us), because a G displaces another one a little later than its event comes.
 const MOMENT: Duration = Duration::from_micros(60);
 const HALF: Duration = Duration::from_millis(5);
-/// How many steps are tried after the first one. (With more, an urgent G may be so at the very end of a slice, which is too close.)
+/// How many steps are tried after the first one. (With more steps, a G may be urgent until the very end of a slice. A
+/// difference of a few microseconds would then decide what ends first.)
 const LONGEST: u32 = 5;
 /// How long it takes until the interrupt of an event has come.
 const EVENT: Duration = Duration::from_micros(5);
@@ -116,7 +117,7 @@ fn takers(steps: &[Step]) -> Vec<usize> {
         sim::go(move || first.follow(0)).detach();
         script.end.acquire(1).forget();
     });
-    // If nobody ends the script, all Gs wait for ever.
+    // If no G ends the script, all Gs wait for ever.
     if let Err(failure) = ran {
         assert!(failure.message.contains("deadlock"), "{}", failure.message);
     }
@@ -125,8 +126,9 @@ fn takers(steps: &[Step]) -> Vec<usize> {
     takers[1..].iter().copied().take(script.steps.len()).collect()
 }
 
-/// Whether the steps leave out sentence 2 of `docs/policy.md`, as the model does: when urgent Gs have run for some time, another G
-/// comes first. So when a G was urgent for some time, none waits, and no other one becomes urgent.
+/// Whether sentence 2 of `docs/policy.md` makes no difference for the steps, because the model does not have it: when
+/// urgent Gs have run for some time, another G comes first. So after an event and some time, no G begins a wait, and no
+/// other event comes.
 fn is_in_the_model(steps: &[Step]) -> bool {
     let mut urgent = steps.iter().skip_while(|step| **step != Step::Event);
     let has_run = urgent.any(|step| matches!(step, Step::Moment | Step::HalfSlice));
@@ -138,7 +140,7 @@ fn preemptions_are_those_of_the_scheduler() {
     let kinds = [Step::Ready, Step::Wait, Step::Event, Step::Moment, Step::HalfSlice];
     for rest in sequences(&kinds, 0..=LONGEST) {
         let steps = [&[Step::Ready], &rest[..]].concat();
-        // The Gs that run after the steps, as long as there is one that can take the next step.
+        // The G that runs after each step, up to the first step after which none runs.
         let model: Vec<usize> = (&steps[..]).run(None).into_iter().map_while(|ran| ran).collect();
         let steps = &steps[..model.len()];
         if is_in_the_model(steps) {

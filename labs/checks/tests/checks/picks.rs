@@ -1,6 +1,6 @@
-//! The model of picks and thefts, for those who test tests, beside the scheduler. (Neither the turns of the global
-//! queue, for which the model has another number, nor urgent Gs are compared: a check of lab 3 and the model of lab 5
-//! are for these.)
+//! Compares the model of picks and thefts (lab 3) with the scheduler. Two things are not compared: the turns of the
+//! global queue, which come more often in the model, and which a check of lab 3 tests; and urgent Gs, which the model
+//! of lab 5 has, too.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,10 +17,10 @@ use crate::machine::{of_cpus, run};
 
 /// How long a puppet computes before it looks again whether the next step is its own.
 const MOMENT: Duration = Duration::from_micros(2);
-/// When a pick that has taken no G will take none.
+/// A pick that has taken no G for this time takes none.
 const PATIENCE: Duration = Duration::from_micros(300);
 
-/// Steps that *puppets* take: on each P runs a G that takes the next step if it is one of this P.
+/// Steps that *puppets* take. A puppet is a G. One runs on each P, and takes the next step if it is a step of this P.
 struct Script {
     steps: Vec<Step>,
     /// The Ps, by their numbers in the steps.
@@ -31,21 +31,21 @@ struct Script {
     /// What each pick has taken.
     picked: Arc<Mutex<Vec<usize>>>,
     is_over: AtomicBool,
-    /// What Gs wait for whose part is over, and main.
+    /// Puppets that have no more steps to take wait for `never`, and main waits for `end`.
     never: Semaphore,
     end: Semaphore,
-    /// For each step, what a G waits for that goes to the global queue in this step.
+    /// For each step, the semaphore of the G that goes to the global queue in this step.
     global: Vec<Semaphore>,
 }
 
-/// The number of a puppet that is there at the beginning, or takes the place of one that yields.
+/// The number of a puppet that no pick takes: it runs from the beginning, or replaces a puppet that yields.
 const NOBODY: usize = usize::MAX;
 
 fn here() -> ProcessorId {
     Pinned::<Sim>::new().machine().processor().expect("a G runs").id()
 }
 
-/// A semaphore that can be released so many times.
+/// A semaphore without permits, which can be released `times` times.
 fn nothing(times: u32) -> Semaphore {
     let semaphore = Semaphore::new(times);
     semaphore.acquire(times).forget();
@@ -67,7 +67,7 @@ impl Script {
         })
     }
 
-    /// The step that is to be taken next, with its number. Ends the script after the last one, and if nobody takes it.
+    /// Returns the next step, with its number. Ends the script after the last step, or if no puppet takes the step.
     fn next(&self) -> Option<(usize, Step)> {
         let number = self.next.load(Ordering::Relaxed);
         let waited = sim::elapsed() - *self.since.lock().expect("no panic");
@@ -109,8 +109,8 @@ impl Script {
                     sim::go(move || script.follow(number)).detach();
                 }
                 Step::Yields(_) => {
-                    // Another puppet runs at once, and this one is the G that yields. It is in a queue when the other one
-                    // runs.
+                    // Another puppet replaces this one, which is the G that yields. When the other puppet runs, this
+                    // one is in a queue.
                     let script = self.clone();
                     let replaces = move || {
                         script.advance(number);
@@ -121,7 +121,7 @@ impl Script {
                     self.run(number);
                     continue;
                 }
-                // A G that is readied without a P goes there, too.
+                // A G that is readied by an M without a P goes to the global queue, as a preempted G does.
                 Step::Preempted => syscall::syscall::<Sim, _>(|| self.global[number].release(1)),
                 Step::Pick(_) => return self.never.acquire(1).forget(),
                 Step::Urgent(_) => unreachable!("it is not compared"),
@@ -167,7 +167,7 @@ fn picked(steps: &[Step], seed: u64) -> Vec<usize> {
     result.lock().expect("no panic").clone()
 }
 
-/// Whether the order in which a thief visits the others makes no difference, which is random in the scheduler.
+/// Whether the order in which a thief visits the other Ps makes no difference. (In the scheduler this order is random.)
 fn is_the_same_in_each_order(steps: &[Step]) -> bool {
     let mirrored = |index: &usize| (PROCESSORS - index) % PROCESSORS;
     let mirrored = steps.iter().map(|step| match step {
@@ -185,7 +185,7 @@ fn can_be_compared(steps: &[Step]) -> bool {
     // With more than two Gs in the global queue, a P takes more than one.
     let fits = count(|step| *step == Step::Preempted) == 0
         || count(|step| matches!(step, Step::Preempted | Step::Yields(_))) <= 2;
-    // A G that yields lets the one in runnext run, so that must be the puppet that takes its place.
+    // After a yield, the G in `runnext` runs. This must be the puppet that replaces the yielding G.
     let mut is_free = [true; PROCESSORS];
     let can_yield = steps.iter().all(|step| match step {
         Step::Ready(index) => {
@@ -216,8 +216,8 @@ fn picks_are_those_of_the_scheduler() {
     ];
     let mut compared: Vec<Vec<Step>> = Vec::new();
     for steps in sequences(&kinds, 1..=5) {
-        // Each pick before the last one takes a G, because Ps that are idle are not modelled. A pick is the last step,
-        // because otherwise the same was compared before.
+        // Each pick before the last one must take a G, because the model has no idle Ps. The last step must be a pick,
+        // because otherwise the sequence without it was compared already.
         let model = (&steps[..]).run(None);
         let picks = || steps.iter().zip(&model).filter(|(step, _)| matches!(step, Step::Pick(_)));
         let is_last = matches!(steps.last(), Some(Step::Pick(_)));
@@ -229,7 +229,7 @@ fn picks_are_those_of_the_scheduler() {
         assert_eq!(picked(&steps, compared.len() as u64), taken, "by the scheduler and by the model: {steps:?}");
         compared.push(steps);
     }
-    // So a model with one of these flaws would not be like the scheduler.
+    // The compared sequences find each flaw of a thief. So a model with such a flaw would fail this test.
     let compared: Vec<&[Step]> = compared.iter().map(|steps| &steps[..]).collect();
     let thieves = <&[Step]>::FLAWS[1];
     assert!(missed(&compared, thieves).is_empty(), "{:?} of {}", missed(&compared, thieves), compared.len());

@@ -19,8 +19,8 @@ pub(crate) fn machine(cpus: usize, seed: u64) -> Config {
 /// The simulator lets another CPU go on after each step.
 pub(crate) const STEP: Duration = Duration::from_micros(50);
 
-/// How late Gs that answer somebody begin to do so, while twice as many Gs compute as there are CPUs: of all delays, the
-/// one that `percent` of them do not exceed.
+/// Returns the percentile `percent` of the delays with which Gs begin to answer, while twice as many Gs compute as
+/// there are CPUs.
 pub(crate) fn delay(cpus: usize, percent: usize) -> Duration {
     let delays: Arc<Mutex<Vec<Duration>>> = Arc::default();
     for seed in 0..10 {
@@ -37,8 +37,8 @@ pub(crate) fn delay(cpus: usize, percent: usize) -> Duration {
             };
             let answer = |number: u64| {
                 let delays = delays.clone();
-                // Each question comes at its time, also if the one before has not been answered: otherwise a G that is kept
-                // from running would be asked nothing, and not be late.
+                // Each question comes at its time, even if the previous question has not been answered. Otherwise a G
+                // that does not get to run would be asked nothing, and would not be late.
                 let mut due = sim::elapsed();
                 Builder::new().parameter(ANSWERS).go(move || {
                     for round in 0..30 {

@@ -1,4 +1,4 @@
-//! Lab 9: the model of a policy, beside policies that keep its promises, and such that break one.
+//! Lab 9: tests the model of a policy with policies that keep its promises, and with policies that break one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use lab_policy::{ANSWERS, LabPolicy};
 
 use crate::machine::{of_cpus, tree, try_run};
 
-/// A policy that is its ranks.
+/// A policy that consists of a function for the ranks.
 #[derive(Debug)]
 struct Ranks {
     says: &'static str,

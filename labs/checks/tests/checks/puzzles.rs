@@ -8,7 +8,8 @@ use lab_puzzles::{ANIMALS, Acts, FUNCTIONS, PEOPLE, crowd, dinner, statistics};
 
 use crate::machine::{of_cpus, run, try_run};
 
-/// That the Gs are what the answer says. The message does not say who it is.
+/// Checks that `answer` names exactly the Gs without which there is no `symptom`. If some are missing, the message does
+/// not name them.
 fn compare(symptom: &str, all: &[&str], answer: &[&str], has_symptom: impl Fn(&str) -> bool) {
     assert!(has_symptom(""), "with all, there is {symptom}");
     for name in answer {
@@ -39,7 +40,7 @@ fn deadlock_is_found() {
     });
 }
 
-/// Counts something about the animals but one.
+/// Counts something in runs of all animals except `without`.
 fn count(without: &str, counted: impl Fn(&sim::Report) -> u64) -> u64 {
     let without = ANIMALS.into_iter().find(|name| *name == without).unwrap_or("");
     let acts = Acts { work: sim::work, block: sim::block };

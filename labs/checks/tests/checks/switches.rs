@@ -1,4 +1,4 @@
-//! The model of a switch, for those who test tests, beside the switch of the scheduler.
+//! Compares the model of a switch (lab 1) with the switch of the scheduler.
 #![expect(unsafe_code, reason = "switches between stacks")]
 
 use core::arch::naked_asm;
@@ -41,7 +41,7 @@ impl Script {
         self.seen.borrow_mut().push(seen);
     }
 
-    /// Takes steps, as the context that runs. Returns if that pops the word which was pushed last, and at the end of
+    /// Takes steps in the context that runs. Returns when a step pops the word that was pushed last, or at the end of
     /// the steps. `registers` are RBX and RBP as they are at the next switch.
     fn follow(&self, registers: &mut [usize; 2], pushed: Option<usize>) {
         loop {
@@ -64,7 +64,7 @@ impl Script {
     }
 }
 
-/// Switches to the other context. At the end of the steps, the first one gets no more than that.
+/// Switches to the other context. When the caller is resumed, records what has arrived, unless the steps are over.
 extern "sysv64" fn leave() {
     let script = script();
     let number = script.seen.borrow().len();
@@ -174,7 +174,7 @@ fn switches_are_those_of_the_scheduler() {
         assert_eq!(seen(&steps), (&steps[..]).run(None), "by the switch and by the model: {steps:?}");
         compared.push(steps);
     }
-    // So a model with one of the flaws would not be like the switch.
+    // The compared sequences find each flaw. So a model with a flaw would fail this test.
     let compared: Vec<&[Step]> = compared.iter().map(|steps| &steps[..]).collect();
     let flaws = <&[Step]>::FLAWS.concat();
     assert!(missed(&compared, &flaws).is_empty(), "{:?} of {}", missed(&compared, &flaws), compared.len());

@@ -160,7 +160,8 @@ fn returns(traces: &[TrackTrace]) -> Vec<(u32, u32)> {
     returns
 }
 
-/// Three Gs block for different times, on four Ps. So the P of each is idle when its call ends, but others are, too.
+/// Three Gs block for different times, on four Ps. So when a call ends, the old P of its G is idle, and other Ps are
+/// idle, too.
 #[test]
 fn g_returns_to_its_old_p_if_that_is_idle() {
     let (mut returned, mut elsewhere) = (0, 0);
@@ -183,7 +184,7 @@ fn g_returns_to_its_old_p_if_that_is_idle() {
         elsewhere += returns.iter().filter(|(from, to)| from != to).count();
     }
     assert!(returned > 1200, "of 1500 blocking calls, {returned} handed a P off and got one back");
-    // Until each of the Gs is on a P of its own, some old Ps are not idle.
+    // At first the Gs share Ps, so some old Ps are not idle when a call ends.
     assert!(elsewhere < 60, "of 1500 blocking calls, {elsewhere} ended on another P, although most old ones were idle");
 }
 
