@@ -83,7 +83,8 @@ pub(crate) fn start(
     let qemu = Process::start_with(&words, files, their_messages.into())?;
     thread::spawn(move || show_errors(messages));
     let (paced, pace) = UnixStream::pair().map_err(cannot)?;
-    // The smallest buffer that the system allows has room for a few bytes, each of which is a check.
+    // The machine sends a byte at each check, and waits while this buffer is full. The smallest buffer that the system
+    // allows has room for a few bytes, so the machine is at most a few checks ahead of the host.
     set_socket_send_buffer_size(&pace, 1).map_err(|error| cannot(error.into()))?;
     let receiver = ours.try_clone().map_err(cannot)?;
     thread::spawn(move || report(receive(receiver, &feed)));

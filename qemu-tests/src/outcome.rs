@@ -63,8 +63,8 @@ pub struct Failure {
     pub console: String,
     /// The command that runs the test alone.
     pub command: String,
-    /// Whether the command repeats the run to the byte, because instructions are counted, and QEMU itself loads the
-    /// program.
+    /// Whether the command repeats the run exactly, byte for byte. It does if instructions are counted and QEMU itself
+    /// loads the program.
     pub is_exact: bool,
     /// The tests that ran before this test in the same boot, and the command that repeats those tests and this test.
     pub before: Option<(Vec<String>, String)>,

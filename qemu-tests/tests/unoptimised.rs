@@ -1,6 +1,6 @@
-//! Runs a guest test that depends on how much stack the kernel uses with an unoptimised kernel. Also runs the tests of
-//! a check that only this kernel makes, a test that refuses memory, which only this kernel allows, a program that reads
-//! a disk, and a program whose mistakes only an unoptimised build detects.
+//! Tests with an unoptimised kernel: a guest test that depends on how much stack the kernel uses; a check that only
+//! this kernel makes; allocations that fail, which only this kernel allows; a program that reads a disk; and a program
+//! whose mistakes only an unoptimised build detects.
 
 use std::fs;
 use std::io::Write as _;

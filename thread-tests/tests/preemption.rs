@@ -16,7 +16,8 @@ use gmp_sched::native::{self, Threads, go};
 use gmp_sched::preempt;
 
 /// The allocator of the system. Ends the process if a pinned section allocates or frees memory: a preempted G may hold
-/// the lock of the allocator, and would not get a P if the pinned section were that of the code that passes Ps on.
+/// the lock of the allocator. If the pinned section belonged to the code that passes Ps on, this G would never get a P
+/// to release the lock.
 struct Checked;
 
 fn check() {
@@ -331,7 +332,7 @@ fn thread_that_masks_the_signal_is_not_preempted() {
         while Instant::now() < end {}
         let has_run = HAS_RUN.load(Ordering::Relaxed);
         mask(libc::SIG_UNBLOCK);
-        // The signal that was held back comes now, or the next one does.
+        // Either a signal is pending and comes now, or sysmon sends another one.
         while !HAS_RUN.load(Ordering::Relaxed) {
             core::hint::spin_loop();
         }

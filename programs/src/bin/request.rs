@@ -21,7 +21,7 @@ use kernel::prelude::*;
 
 kernel::main!(main);
 
-/// How long the server, and the call that blocks, take.
+/// How long the server takes to answer, and how long the blocking call lasts.
 const TAKES: Duration = Duration::from_millis(1);
 
 /// Room for the events of a run.

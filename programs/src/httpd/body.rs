@@ -13,7 +13,7 @@ use super::request::{Body, Code, HEAD_BYTES};
 pub(crate) const BODY_BYTES: u64 = 1 << 30;
 /// How many bytes per second a client must send of a body.
 const LEAST_RATE: u64 = 1024;
-/// The longest line before a piece of a body.
+/// The longest line before a chunk of a body.
 const LINE_BYTES: usize = 256;
 
 /// Why there is no request, or not all of a body.
@@ -133,7 +133,7 @@ impl<'a> Arrived<'a> {
         Ok(())
     }
 
-    /// Reads the line before a piece.
+    /// Reads the line before a chunk, and returns the size of the chunk.
     fn chunk_size(&mut self, until: Instant) -> Result<u64, Mistake> {
         loop {
             match parse_chunk_size(self.bytes()) {
@@ -147,7 +147,7 @@ impl<'a> Arrived<'a> {
         }
     }
 
-    /// Reads the fields after the last piece, which mean nothing here, and the empty line after them.
+    /// Reads the fields after the last chunk, which this server ignores, and the empty line after them.
     fn trailers(&mut self, until: Instant) -> Result<(), Mistake> {
         loop {
             match self.bytes().windows(2).position(|two| two == b"\r\n") {

@@ -56,7 +56,7 @@ pub(crate) enum Method {
 pub(crate) enum Body {
     /// After this many bytes.
     Bytes(u64),
-    /// Each piece has its length before it, and the last one has the length 0.
+    /// In chunks: each has its length before it, and the last one has the length 0.
     Chunked,
 }
 

@@ -96,7 +96,7 @@ fn memory_moves_between_sizes_on_all_cpus() {
 }
 
 guest_test!(operations_among_many_objects_are_short, smp = &[1], icount, seconds = 300);
-/// Counts instructions, of which each takes a nanosecond. Replaces random objects among many.
+/// Replaces random objects among many. The clock counts instructions, and each takes a nanosecond.
 fn operations_among_many_objects_are_short() {
     const ROUNDS: usize = 200_000;
     longest_shared_heap_lock();

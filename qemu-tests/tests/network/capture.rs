@@ -54,7 +54,7 @@ fn frames_of_a_connection_are_in_the_file() {
     frames_are_in_the_file(&[]);
 }
 
-/// Then a second QEMU has the network, and not the one with the machine.
+/// While input is recorded, the network is in a second QEMU, which then writes the file.
 #[test]
 fn frames_of_a_connection_of_a_recorded_run_are_in_the_file() {
     let recording = tempfile::NamedTempFile::new().expect("a file");

@@ -36,7 +36,7 @@ fn picture_of_nothing_is_empty() {
     assert!(!svg(&trace, after, Theme::Light).contains("NaN"));
 }
 
-/// A call that ends may have taken the P in the meantime, and left it again.
+/// If a G that returns from a system call takes the P first, the handoff has no arrow.
 #[test]
 fn arrow_of_a_handoff_leads_to_the_next_g_on_the_p() {
     for trace in mixed_traces() {

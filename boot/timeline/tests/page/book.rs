@@ -1,5 +1,5 @@
-//! The pages of the book, on a phone, as `cargo book` has made them. Their sources have been checked; here it is what a browser
-//! makes of them.
+//! The pages of the book, on a phone, as `cargo book` has made them. Other tests check their sources; these tests check
+//! what a browser shows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const LOOK: &str = "(() => {
     const place = (address) => [decodeURIComponent(address.pathname), decodeURIComponent(address.hash.slice(1))];
     const frames = [...document.querySelectorAll('iframe')].map((frame) => frame.src);
     const links = [...document.links].map((link) => link.href).concat(frames).map((address) => new URL(address));
-    // The text of a page, and what it is in: each could have a scroll bar.
+    // The element that contains the text of the page, and all elements around it. Each of them could have a scroll bar.
     const around = [];
     for (let at = document.querySelector('main') ?? document.body; at; at = at.parentElement) around.push(at);
     const backs = [document.body, document.documentElement].map((element) => getComputedStyle(element).backgroundColor);
