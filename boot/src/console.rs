@@ -71,6 +71,9 @@ pub fn show_on(screen: &mut impl Console, mut session: Session, limit: Option<Du
                         result = screen.show(stream, bytes);
                     }
                 });
+                if !session.has_begun() {
+                    say("the kernel has printed nothing: it has not begun, or QEMU hangs");
+                }
                 return result.map(|()| session.announced().unwrap_or(status::TIMEOUT));
             }
         }

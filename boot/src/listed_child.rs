@@ -6,7 +6,7 @@ use std::process::{Child, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::io::retry_on_intr;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 
 /// The process ids of running children, each with what belongs to the child.
 pub(crate) type List<T> = Mutex<BTreeMap<i32, T>>;
@@ -51,6 +51,15 @@ impl<T> ListedChild<T> {
     pub(crate) fn kill(&mut self) {
         // The call also succeeds if the process has ended already. It fails only if the signal cannot be sent.
         drop(self.child.kill());
+    }
+
+    /// Like [`kill`](Self::kill), for a child that leads a process group: also ends the other processes of the group.
+    pub(crate) fn kill_group(&mut self) {
+        // A child that has been waited for may have another group's id.
+        if self.status.is_none() {
+            // The call fails only if nobody is left in the group.
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        }
     }
 
     /// Returns the status of the child if it has ended.

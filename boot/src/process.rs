@@ -120,9 +120,10 @@ impl Process {
         self.monitor.was_reset()
     }
 
-    /// Ends QEMU at once if it is still running.
+    /// Ends QEMU at once if it is still running. If the command `qemu-system-x86_64` is a script, QEMU may be a child of it,
+    /// which keeps the connection to the monitor open. So the whole group is ended.
     pub fn kill(&mut self) {
-        self.child.kill();
+        self.child.kill_group();
     }
 
     /// Waits until QEMU has ended and its last events have been received.

@@ -110,6 +110,8 @@ pub struct Session {
     /// Text that has been received and decoded, but not yet returned as events.
     decoded: VecDeque<(Stream, Vec<u8>)>,
     input: Input,
+    /// Whether the kernel has begun to print.
+    has_begun: bool,
     /// The status that the machine has announced before a report.
     announced: Option<u8>,
     /// The receiver of the input, and where the input is written. Both are kept here until the machine asks for input.
@@ -212,6 +214,7 @@ impl Session {
             output,
             decoded: VecDeque::new(),
             input,
+            has_begun: false,
             announced: None,
             held_input: destination.map(|destination| (to_write, destination)),
             asked_for_input: Arc::default(),
@@ -276,6 +279,7 @@ impl Session {
             if let Some(text) = &mut self.before_kernel {
                 if byte == BEGIN {
                     self.before_kernel = None;
+                    self.has_begun = true;
                 } else {
                     text.push(byte);
                 }
@@ -289,7 +293,8 @@ impl Session {
                 Some(Received::InputReady) => self.release_input(),
                 Some(Received::Interruptible) => signals::pass_first_interrupt_to(self.input()),
                 Some(Received::Ending(status)) => self.announced = Some(status),
-                Some(Received::Begin) | None => {}
+                Some(Received::Begin) => self.has_begun = true,
+                None => {}
             }
         }
     }
@@ -300,6 +305,11 @@ impl Session {
     fn take_before_kernel(&mut self) -> Option<Vec<u8>> {
         let text = self.before_kernel.take()?.into_iter().filter(|&byte| byte != ESCAPE_CHARACTER).collect();
         Some(text).filter(|text: &Vec<u8>| !text.is_empty())
+    }
+
+    /// Whether the kernel has printed anything. It prints its first byte before it starts the scheduler.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun
     }
 
     /// Returns the status with which the machine is going to end, if it has begun to write its last report, such as

@@ -163,6 +163,18 @@ fn other_ends_of_qemu_are_failures() {
     }
 }
 
+/// Both the script and its child keep the connection to the monitor open.
+#[test]
+fn qemu_that_hangs_is_ended_and_named() {
+    let (status, said) = with_fake_qemu(&["--timeout=1"], "/bin/sleep 1000\nexit 0");
+    assert_eq!(status, Some(103), "{said}");
+    assert!(
+        said.contains("time-out")
+            && said.ends_with("boot: the kernel has printed nothing: it has not begun, or QEMU hangs\n"),
+        "{said}"
+    );
+}
+
 /// The script behaves like a QEMU whose virtualisation fails. Such a QEMU stops the machine, but continues to run until
 /// it receives the command to quit.
 #[test]
