@@ -23,7 +23,7 @@ use crate::filling::Filling;
 use crate::lab::Lab;
 use crate::program::has_qemu;
 use crate::report::Grade;
-use crate::run::{LOST, NOT_RUN, check_copy};
+use crate::run::{NOT_RUN, check_copy};
 use crate::tree::{Tree, entries};
 use crate::write;
 
@@ -139,7 +139,7 @@ pub(crate) fn grade(
     if open > 0 {
         let _ = write!(
             rest,
-            "; not final: {open}, because a check was not run to its end, or the submission or the grader has changed"
+            "; not final: {open}, because a check was not run, or the submission or the grader has changed"
         );
     }
     println!(
@@ -243,9 +243,9 @@ impl Record {
         self.submission == submission && self.grader == grader && self.lacks().next().is_none() && !self.lacks_figures()
     }
 
-    /// The checks that this computer could not run, or not to their end.
+    /// The checks that this computer could not run.
     fn lacks(&self) -> impl Iterator<Item = &String> {
-        self.verdicts.iter().filter(|(_, word)| [LOST, NOT_RUN].contains(&word.as_str())).map(|(name, _)| name)
+        self.verdicts.iter().filter(|(_, word)| *word == NOT_RUN).map(|(name, _)| name)
     }
 
     /// Whether figures are missing that could be measured here.
@@ -408,11 +408,9 @@ mod tests {
         let lab: Lab = toml::from_str(LAB).unwrap();
         assert!(record(60, ["ok", "FAILED"]).is_of("", ""));
         assert!(!record(60, ["ok", "FAILED"]).is_of("other", ""));
-        for word in ["not run", "LOST"] {
-            let record = record(60, ["ok", word]);
-            assert!(!record.is_of("", ""));
-            assert_eq!(change(None, &record, &lab), format!("60 of 100 points; second: {word}"));
-        }
+        let record = record(60, ["ok", "not run"]);
+        assert!(!record.is_of("", ""));
+        assert_eq!(change(None, &record, &lab), "60 of 100 points; second: not run");
     }
 
     #[test]

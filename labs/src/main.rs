@@ -44,7 +44,7 @@ use crate::tree::Tree;
 #[derive(Debug, Parser)]
 #[command(name = "cargo lab", bin_name = "cargo lab", version, max_term_width = 100)]
 #[command(
-    after_help = "Exit status: 0; 1 if a check fails; 64 for wrong use and for files that cannot be read or written"
+    after_help = "Exit status: 0; 1 if a check fails; 64 for wrong use, for files that cannot be read or written, and if this computer fails"
 )]
 struct Cli {
     #[command(subcommand)]

@@ -29,6 +29,8 @@ pub(crate) struct Run {
 const LIMIT: &str = "60";
 /// The status of `boot` when the time is over.
 const TIME_OVER: i32 = 103;
+/// How the last line of `boot` begins if the machine did not get as far as to the program.
+const HAS_NOT_BEGUN: &str = "boot: the kernel has printed nothing";
 /// The status of `boot` if it cannot build the program. A program may end with the same status.
 const DOES_NOT_BUILD: i32 = 65;
 
@@ -102,19 +104,27 @@ pub(crate) fn on_machine(
     command.output().map_err(|error| Error::file("run", boot, &error))
 }
 
-/// Why `boot` has failed, if the program is not to blame: it could not be built or QEMU has failed, and the last line of
-/// `boot` says that, or something has ended `boot`.
+/// Why `boot` has failed, if the program is not to blame: it could not be built, QEMU has failed or hangs, or this computer was too
+/// slow to take the output. The last line of `boot` says that, and what QEMU has said comes before it. Or something has ended `boot`.
 pub(crate) fn failure(output: &Output) -> Option<String> {
     let errors = String::from_utf8_lossy(&output.stderr);
     match output.status.code() {
         None => Some("something ended `boot`".to_string()),
         Some(DOES_NOT_BUILD) if is_refused(output) => None,
-        Some(DOES_NOT_BUILD | 74 | 104) => {
-            errors.lines().rev().find_map(|line| Some(line.strip_prefix("boot: ")?.to_string()))
+        Some(TIME_OVER) if !errors.lines().next_back()?.starts_with(HAS_NOT_BEGUN) => None,
+        Some(DOES_NOT_BUILD | 74 | TIME_OVER | 104 | 105) => {
+            let lines: Vec<&str> = errors.lines().collect();
+            let last = lines.iter().rposition(|line| line.starts_with("boot: "))?;
+            let mut said =
+                lines[last.saturating_sub(SAID)..=last].split(|line| line.trim_start().starts_with("Finished "));
+            Some(said.next_back()?.join("\n"))
         }
         Some(_) => None,
     }
 }
+
+/// How many lines before the last one of `boot` are shown.
+const SAID: usize = 3;
 
 /// Whether the compiler has named an error in the student's crate.
 fn is_refused(output: &Output) -> bool {
@@ -125,4 +135,28 @@ fn is_refused(output: &Output) -> bool {
 pub(crate) fn has_qemu() -> bool {
     let folders = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&folders).map(|folder: PathBuf| folder.join("qemu-system-x86_64")).any(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::{ExitStatus, Output};
+
+    use super::failure;
+
+    #[test]
+    fn failure_is_that_of_qemu_and_not_of_the_program() {
+        let failure = |status: i32, errors: &str| {
+            failure(&Output { status: ExitStatus::from_raw(status << 8), stdout: Vec::new(), stderr: errors.into() })
+        };
+        let failed = "    Finished `quick`\nqemu: no such library\nboot: QEMU failed; see its output above\n";
+        let said = "qemu: no such library\nboot: QEMU failed; see its output above";
+        assert_eq!(failure(104, failed).as_deref(), Some(said));
+        assert_eq!(failure(2, failed), None);
+        // The machine hangs, with and without a kernel that runs.
+        let (late, silent) =
+            ("boot: time-out: the program still ran after 60s\n", "boot: the kernel has printed nothing\n");
+        assert!(failure(103, &[late, silent].concat()).is_some());
+        assert_eq!(failure(103, &[silent, late].concat()), None);
+    }
 }

@@ -103,7 +103,7 @@ impl<'a> Grade<'a> {
             let mut test =
                 json!({ "name": check.property, "score": score, "max_score": check.points, "status": status, "output": output });
             // Without a status, Gradescope shows neither of the two colours.
-            if verdict.is_some_and(|verdict| !verdict.is_known())
+            if verdict.is_some_and(Verdict::is_missing)
                 && let Some(fields) = test.as_object_mut()
             {
                 fields.remove("status");

@@ -19,8 +19,7 @@ use crate::error::{Error, Result};
 use crate::lab::{Check, Lab, Proof};
 use crate::tree::{NotBuilt, Program, Tree};
 
-/// The words of the verdicts that say nothing about the code: with them, a grade is not final.
-pub(crate) const LOST: &str = "LOST";
+/// The word of the verdict with which a grade is not final.
 pub(crate) const NOT_RUN: &str = "not run";
 
 /// How a check ended.
@@ -70,11 +69,6 @@ impl Verdict {
         matches!(self, Self::NotRun { .. })
     }
 
-    /// Whether it says something about the code.
-    pub(crate) fn is_known(&self) -> bool {
-        !matches!(self, Self::Lost { .. } | Self::NotRun { .. })
-    }
-
     /// The verdict in one word.
     pub(crate) fn word(&self) -> &'static str {
         match self {
@@ -84,7 +78,7 @@ impl Verdict {
             Self::Hangs { .. } => "HANGS",
             Self::Crashed { .. } => "CRASH",
             Self::Left { .. } => "LEFT",
-            Self::Lost { .. } => LOST,
+            Self::Lost { .. } => "LOST",
             Self::NotRun { .. } => NOT_RUN,
         }
     }
@@ -164,11 +158,17 @@ pub(crate) fn check(lab: &Lab, tree: &Tree) -> Result<Outcome> {
 }
 
 /// Like [`check`], in a copy of a checkout. What does not compile there is the fault of what is checked only if the starter
-/// compiles in its place: otherwise the checkout is broken, or this computer, and nobody may lose points for that.
+/// compiles in its place: otherwise the checkout is broken, or this computer, and nobody may lose points for that. For the same
+/// reason, a check that is lost is an error.
 pub(crate) fn check_copy(lab: &Lab, copy: &Tree) -> Result<Outcome> {
     let outcome = check(lab, copy)?;
-    if let Outcome::DoesNotCompile(program, _) = outcome {
-        starter_compiles(lab, copy, program)?;
+    match &outcome {
+        Outcome::DoesNotCompile(program, _) => starter_compiles(lab, copy, *program)?,
+        Outcome::Checked(verdicts, _) => {
+            if let Some(lost) = verdicts.iter().find(|verdict| matches!(verdict, Verdict::Lost { .. })) {
+                return Err(Error::new(lost.to_string()));
+            }
+        }
     }
     Ok(outcome)
 }
@@ -373,7 +373,7 @@ mod tests {
     fn only_a_limit_of_time_is_a_hang() {
         assert_eq!(ended(24, ""), Verdict::Hangs { test: "a".to_string() });
         let killed = ended(9, "");
-        assert!(matches!(killed, Verdict::Lost { .. }) && !killed.is_known() && !killed.is_missing(), "{killed:?}");
+        assert!(matches!(killed, Verdict::Lost { .. }) && !killed.is_missing(), "{killed:?}");
     }
 
     #[test]
