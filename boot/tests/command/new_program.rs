@@ -18,7 +18,7 @@ use kernel::prelude::*;
 use kernel::program::Termination;
 use kernel::select::{Select, recv};
 use kernel::sync::{InterruptMutex, InterruptMutexGuard, PreemptMutex, PreemptMutexGuard};
-use kernel::watchdog::{Windows, interrupts, longest_windows};
+use kernel::watchdog::{OffTimes, interrupts, longest_off_times};
 use kernel::{args, clock, cpus, exit, fill_random_until, percpu, random, random_until};
 
 kernel::main!(main);
@@ -189,7 +189,7 @@ fn surface() {
     is_error::<RequestError>();
     is_error::<SetupError>();
     is_error::<OutOfMemory>();
-    is_shown::<(Disk, DiskCursor<'_>, Usage, Windows, CpuId, PreemptGuard, Kernel)>();
+    is_shown::<(Disk, DiskCursor<'_>, Usage, OffTimes, CpuId, PreemptGuard, Kernel)>();
     is_shown::<(InterruptMutex<u8>, InterruptMutexGuard<'_, u8>, PreemptMutex<u8>, PreemptMutexGuard<'_, u8>)>();
 
     let _: fn() -> Option<Input> = try_read;
@@ -205,7 +205,7 @@ fn surface() {
     assert!(scheduler().is_some_and(|scheduler| scheduler.procs() == procs()) && num_goroutine() >= 1);
     assert_eq!(args::option("no_such_option"), None);
     assert_eq!(args::options("no_such_option").count(), 0);
-    assert!(usage().total >= usage().free && longest_windows().lockups == 0 && interrupts(CpuId::BOOT) < u64::MAX);
+    assert!(usage().total >= usage().free && longest_off_times().lockups == 0 && interrupts(CpuId::BOOT) < u64::MAX);
     let now = clock::now();
     assert!(clock::since_power_on() >= now);
     drop(PreemptGuard::default());

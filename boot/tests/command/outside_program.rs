@@ -16,7 +16,7 @@ use kernel::percpu::PreemptGuard;
 use kernel::platform::{channel, now, scheduler, span};
 use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
-use kernel::watchdog::longest_windows;
+use kernel::watchdog::longest_off_times;
 
 kernel::main!(main);
 
@@ -300,7 +300,7 @@ fn deadlock() {
 /// Turns preemption off until another CPU has detected and reported this.
 fn pinned() {
     let _pinned = PreemptGuard::new();
-    while longest_windows().lockups == 0 {
+    while longest_off_times().lockups == 0 {
         hint::spin_loop();
     }
 }

@@ -9,7 +9,7 @@
 //! `program/args.rs`, `program/entry.rs`, `cpu/id.rs`, `cpu/sync/locks.rs`, `mm/error.rs`, `mm/usage.rs`,
 //! `drivers/disk_access.rs`, `drivers/disk_error.rs`, `drivers/disk_cursor.rs`, `drivers/net/interface.rs`,
 //! `drivers/net/sim.rs`, `drivers/pit/wait.rs`, `drivers/random/numbers.rs`, `drivers/console/macros.rs`,
-//! `drivers/console/stdin.rs`, `sched/platform/counts.rs` and `diagnostics/watchdog/windows.rs`.
+//! `drivers/console/stdin.rs`, `sched/platform/counts.rs` and `diagnostics/watchdog/off_times.rs`.
 
 pub mod clock;
 pub mod console;

@@ -4,10 +4,10 @@
 use super::note::Note;
 use super::percpu::CpuId;
 
-pub use self::windows::Windows;
+pub use self::off_times::OffTimes;
 
-#[path = "../diagnostics/watchdog/windows.rs"]
-mod windows;
+#[path = "../diagnostics/watchdog/off_times.rs"]
+mod off_times;
 
 static NOTE: Note =
     Note::new("on the host there are no interrupts and no preemption to watch: kernel::watchdog counts nothing");
@@ -20,7 +20,7 @@ pub fn interrupts(_: CpuId) -> u64 {
 
 /// Returns the longest times for which interrupts and preemption were off on the machine. All values are zero on the
 /// host. Callable from everywhere.
-pub fn longest_windows() -> Windows {
+pub fn longest_off_times() -> OffTimes {
     NOTE.say();
-    Windows::default()
+    OffTimes::default()
 }

@@ -145,16 +145,16 @@ impl fmt::Display for ReadError {
 
 /// Hashes a disk and returns the digest.
 fn sum(disk: &'static Disk, access: DiskAccess<'static>) -> Result<Sum, ReadError> {
-    let window = Arc::new(Window::new());
+    let permits = Arc::new(Permits::new());
     let mut last: Option<JoinHandle<Result<Sha256, ReadError>>> = None;
     let mut offset = 0;
     // An empty disk has one chunk, which is empty. Reading it returns an error if the disk cannot be used.
-    while offset == 0 || offset < disk.len_bytes() && !window.is_abandoned() {
-        window.enter();
-        let (window, previous) = (window.clone(), last.take());
+    while offset == 0 || offset < disk.len_bytes() && !permits.is_abandoned() {
+        permits.acquire();
+        let (permits, previous) = (permits.clone(), last.take());
         last = Some(go(move || {
             let state = hash_chunk(disk, access, offset, previous);
-            window.leave(state.is_err());
+            permits.release(state.is_err());
             state
         }));
         offset += CHUNK as u64;
@@ -200,38 +200,38 @@ fn join<T: Send>(handle: JoinHandle<T>) -> T {
 
 /// Limits the number of chunks that are being read or hashed. This is a semaphore with one acquiring G and many
 /// releasing Gs, built directly from park and ready.
-struct Window {
-    state: InterruptMutex<WindowState>,
+struct Permits {
+    state: InterruptMutex<PermitsState>,
     /// Whether a chunk could not be read, which makes all later chunks useless.
     abandoned: AtomicBool,
 }
 
-struct WindowState {
+struct PermitsState {
     free: usize,
     waiting: Option<&'static Goroutine<Kernel>>,
 }
 
-impl Window {
+impl Permits {
     fn new() -> Self {
-        let state = WindowState { free: CHUNKS_AHEAD, waiting: None };
+        let state = PermitsState { free: CHUNKS_AHEAD, waiting: None };
         Self { state: InterruptMutex::new(state), abandoned: AtomicBool::new(false) }
     }
 
     /// Waits until another chunk may start.
-    fn enter(&self) {
+    fn acquire(&self) {
         park::<Kernel>(WaitReason::Parked, |_, me| {
             let mut state = self.state.lock();
             if state.free > 0 {
                 state.free -= 1;
                 return false;
             }
-            // The next call of `leave` passes its permit to this G.
+            // The next call of `release` passes its permit to this G.
             state.waiting = Some(me);
             true
         });
     }
 
-    fn leave(&self, abandon: bool) {
+    fn release(&self, abandon: bool) {
         self.abandoned.fetch_or(abandon, Ordering::Relaxed);
         let waiting = {
             let mut state = self.state.lock();
@@ -242,7 +242,7 @@ impl Window {
             waiting
         };
         if let Some(waiting) = waiting {
-            // SAFETY: the closure in `enter` has stored this G, and `park` calls that closure only after it has saved
+            // SAFETY: the closure in `acquire` has stored this G, and `park` calls that closure only after it has saved
             // the context of the G. So the G has left its stack. `take` has removed the G from the state under the
             // lock, so no other code readies it. The closure uses nothing of the G after it has released the lock.
             unsafe { ready(waiting) };

@@ -7,22 +7,22 @@ use kernel::clock;
 use kernel::percpu::PreemptGuard;
 use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
-use kernel::watchdog::{Windows, longest_windows};
+use kernel::watchdog::{OffTimes, longest_off_times};
 
 use crate::several::{go_each, join_all};
 use crate::vectors;
 
 /// Spins until the watchdog has reported one more CPU than in `before`.
 #[inline(never)]
-fn spins_until_it_is_found(before: &Windows) {
-    while longest_windows().lockups == before.lockups {
+fn spins_until_it_is_found(before: &OffTimes) {
+    while longest_off_times().lockups == before.lockups {
         spin_loop();
     }
 }
 
 /// Spins until the watchdog has noticed that a reported CPU has recovered.
-fn spins_until_it_goes_on(before: &Windows) {
-    while longest_windows().recoveries == before.recoveries {
+fn spins_until_it_goes_on(before: &OffTimes) {
+    while longest_off_times().recoveries == before.recoveries {
         spin_loop();
     }
 }
@@ -41,7 +41,7 @@ guest_test!(
 );
 /// The only busy CPU is stuck, so a halted CPU must check it.
 fn interrupts_off_for_too_long_are_detected() {
-    let before = longest_windows();
+    let before = longest_off_times();
     assert_eq!(before.lockups, 0);
     let lock = InterruptMutex::new(());
     let held = lock.lock();
@@ -49,7 +49,7 @@ fn interrupts_off_for_too_long_are_detected() {
     drop(held);
     // The CPU has recovered. It stays busy, but it is not reported again.
     spins_until_it_goes_on(&before);
-    let after = longest_windows();
+    let after = longest_off_times();
     assert_eq!(after.lockups, 1);
     assert!(after.interrupts_off >= Duration::from_secs(1), "{after:?}");
 }
@@ -67,12 +67,12 @@ guest_test!(
     ],
 );
 fn preemption_off_for_too_long_is_detected() {
-    let before = longest_windows();
+    let before = longest_off_times();
     let pinned = PreemptGuard::new();
     spins_until_it_is_found(&before);
     drop(pinned);
     spins_until_it_goes_on(&before);
-    let after = longest_windows();
+    let after = longest_off_times();
     assert_eq!(after.lockups, 1);
     assert!(after.preemption_off >= Duration::from_secs(1), "{after:?}");
 }
@@ -85,7 +85,7 @@ guest_test!(
 /// All CPUs are busy, and they check each other in the handlers of their ticks.
 fn busy_cpu_detects_a_stuck_one() {
     static RUNNING: AtomicUsize = AtomicUsize::new(0);
-    let before = longest_windows();
+    let before = longest_off_times();
     let hogs = go_each(1..procs(), move |_| {
         RUNNING.fetch_add(1, Ordering::SeqCst);
         spins_until_it_is_found(&before);
@@ -153,7 +153,7 @@ fn busy_machine_is_not_reported_as_stuck() {
         }
     };
     join_all(go_each(0..2 * procs(), busy));
-    assert_eq!(longest_windows().lockups, 0);
+    assert_eq!(longest_off_times().lockups, 0);
 }
 
 fn spin_for(duration: Duration) {

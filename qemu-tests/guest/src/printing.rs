@@ -11,7 +11,7 @@ use kernel::internals::Stalled;
 use kernel::percpu::{self, PreemptGuard};
 use kernel::prelude::*;
 use kernel::sync::InterruptMutex;
-use kernel::watchdog::longest_windows;
+use kernel::watchdog::longest_off_times;
 
 use crate::reports::waiting;
 use crate::several::{go_each, join_all};
@@ -135,7 +135,7 @@ fn many_printers_are_no_lockup() {
             number += 1;
         }
     }));
-    assert_eq!(longest_windows().lockups, 0);
+    assert_eq!(longest_off_times().lockups, 0);
 }
 
 guest_test!(waiting_for_the_console_is_no_lockup, smp = &[2, 8], isolated);
@@ -150,7 +150,7 @@ fn waiting_for_the_console_is_no_lockup() {
     }));
     drop(stalled);
     join_all(printers);
-    assert_eq!(longest_windows().lockups, 0);
+    assert_eq!(longest_off_times().lockups, 0);
 }
 
 guest_test!(
@@ -207,14 +207,14 @@ guest_test!(
 /// A CPU prints with interrupts off, until the watchdog reports it. At this moment the CPU may hold the console's lock.
 /// Nevertheless, the report must not end the machine.
 fn stuck_cpu_that_prints_does_not_end_the_machine() {
-    let before = longest_windows();
+    let before = longest_off_times();
     let lock = InterruptMutex::new(());
     let held = lock.lock();
-    while longest_windows().lockups == before.lockups {
+    while longest_off_times().lockups == before.lockups {
         print!(".");
     }
     drop(held);
-    while longest_windows().recoveries == before.recoveries {
+    while longest_off_times().recoveries == before.recoveries {
         spin_loop();
     }
 }

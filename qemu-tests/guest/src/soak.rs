@@ -14,7 +14,7 @@ use kernel::disk;
 use kernel::internals::Storm;
 use kernel::platform::{Kernel, scheduler};
 use kernel::prelude::*;
-use kernel::watchdog::longest_windows;
+use kernel::watchdog::longest_off_times;
 
 use crate::provoke;
 
@@ -296,9 +296,9 @@ fn soak(duration: Duration) -> Result<(), String> {
         "{died:>10} Gs that died of a panic or of their stack, {} with a joiner",
         REPORTED.load(Ordering::Relaxed)
     );
-    let windows = longest_windows();
-    println!("{:>7} us longest without preemption", windows.preemption_off.as_micros());
-    println!("{:>7} us longest without interrupts", windows.interrupts_off.as_micros());
+    let longest = longest_off_times();
+    println!("{:>7} us longest without preemption", longest.preemption_off.as_micros());
+    println!("{:>7} us longest without interrupts", longest.interrupts_off.as_micros());
     // The scheduler has counted each of these Gs once, and in addition the G of the watchdog.
     assert_eq!((after.spawned - before.spawned, after.finished - before.finished), (spawned + 1, spawned + 1));
     assert_eq!((ENDED.load(Ordering::Relaxed) + died, after.abandoned - before.abandoned), (spawned, died));

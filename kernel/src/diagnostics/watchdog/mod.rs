@@ -24,9 +24,9 @@
 //! always be the same one, and may have preemption off itself. So it checks itself, too. A CPU that waits for an
 //! `InterruptMutex` with interrupts off, and whose timer thus does not fire, makes the check while it waits.
 
+mod off_times;
 mod report;
 mod scan;
-mod windows;
 
 use crate::arch::x86_64::timer;
 use crate::cpu::cpus;
@@ -34,7 +34,7 @@ use crate::cpu::percpu::CpuId;
 use crate::cpu::sync;
 use crate::sched::activity::{self, Activity, NEVER};
 
-pub use self::windows::Windows;
+pub use self::off_times::OffTimes;
 
 /// Makes the CPUs that wait for an `InterruptMutex` with interrupts off check all CPUs, too. Called once, before the
 /// scheduler runs.
@@ -70,12 +70,10 @@ pub fn interrupts(cpu: CpuId) -> u64 {
 
 /// Returns the longest times for which interrupts and preemption were off on any CPU. Only times that a timer tick has
 /// noticed are included. Also returns the numbers of reports and recoveries. Callable from everywhere.
-pub fn longest_windows() -> Windows {
+pub fn longest_off_times() -> OffTimes {
     let (lockups, recoveries) = report::counts();
     let all = cpus::all().filter_map(activity::of);
-    all.map(Activity::longest).fold(Windows { lockups, recoveries, ..Windows::default() }, |sum, (late, pin)| Windows {
-        interrupts_off: sum.interrupts_off.max(late),
-        preemption_off: sum.preemption_off.max(pin),
-        ..sum
+    all.map(Activity::longest).fold(OffTimes { lockups, recoveries, ..OffTimes::default() }, |sum, (late, pin)| {
+        OffTimes { interrupts_off: sum.interrupts_off.max(late), preemption_off: sum.preemption_off.max(pin), ..sum }
     })
 }

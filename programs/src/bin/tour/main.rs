@@ -24,7 +24,7 @@ use kernel::percpu;
 use kernel::pit;
 use kernel::platform::{Kernel, mark, scheduler};
 use kernel::prelude::*;
-use kernel::watchdog::longest_windows;
+use kernel::watchdog::longest_off_times;
 
 use crate::promises::promise;
 use crate::story::Story;
@@ -273,8 +273,8 @@ fn counters() {
     ] {
         println!("   {count:>8} {name}");
     }
-    let windows = longest_windows();
+    let longest = longest_off_times();
     println!("\n-- the longest that ticks have seen on any CPU:");
-    println!("   {:>8} us without interrupts", windows.interrupts_off.as_micros());
-    println!("   {:>8} us without preemption", windows.preemption_off.as_micros());
+    println!("   {:>8} us without interrupts", longest.interrupts_off.as_micros());
+    println!("   {:>8} us without preemption", longest.preemption_off.as_micros());
 }

@@ -7,7 +7,7 @@ use core::time::Duration;
 /// them. Also the number of reports about CPUs, and the number of recoveries of reported CPUs. All values are zero on
 /// the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Windows {
+pub struct OffTimes {
     /// The longest delay of a timer interrupt on a CPU that ran something. Interrupts were off for that long, or the
     /// host did not run the virtual CPU.
     pub interrupts_off: Duration,
