@@ -1,5 +1,5 @@
 //! A G that was woken takes for granted that there is something for it. Another one may have been faster.
-//! fails: connections, link
+//! fails: connections, limits, link
 
 // ANCHOR: wait
         let mut state = self.state.lock_until(limit)?;

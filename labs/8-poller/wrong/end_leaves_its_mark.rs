@@ -1,5 +1,5 @@
 //! A wait that its deadline has ended leaves the signal marked, so that the next raise readies nobody.
-//! fails: raise, deadline, word, timers
+//! fails: raise, deadline, word, connections, timers
 
 // ANCHOR: end
         let ended = |word| matches!(word & TAG, PARKING | DELIVERED).then_some(EMPTY);

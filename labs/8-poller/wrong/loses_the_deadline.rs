@@ -1,5 +1,5 @@
 //! The wait has no deadline.
-//! fails: raise, deadline, timers
+//! fails: raise, deadline, connections, timers
 
 // ANCHOR: commit
         let _ = (pinned, end);

@@ -113,6 +113,32 @@ fn many_connections_are_served_at_once() {
     }
 }
 
+/// The first bytes are acknowledged at once. Later, if nobody answers a byte, the peer acknowledges it when a time is over, for which
+/// the G that serves its host has to wake. The next byte waits until then.
+#[test]
+fn bytes_arrive_that_nobody_answers() {
+    for seed in 0..5 {
+        with_pair(2, seed, move |_, server, client| {
+            let listener = listen(server);
+            let near = connect(client);
+            let (far, _) = listener.accept().expect("the device works");
+            for number in 0.. {
+                assert!(number < 100, "no byte has waited, so this test finds nothing");
+                let begin = sim::elapsed();
+                near.write_all(b"x").expect("there is room");
+                let read = far.read_until(&mut [0; 10], Limit::after(millis(500)));
+                assert!(
+                    read == Ok(1),
+                    "byte {number} was written, and within 500 ms, a read returned {read:?} (seed {seed})"
+                );
+                if sim::elapsed() - begin > millis(5) {
+                    break;
+                }
+            }
+        });
+    }
+}
+
 /// Several Gs accept connections of one listener, so a G that is woken may find that another G has taken the
 /// connection.
 #[test]

@@ -225,6 +225,32 @@ fn what_arrives_after_a_look_ends_the_wait() {
     }
 }
 
+/// One datagram wakes both Gs that wait for one. The second finds nothing, and its limit is not over.
+#[test]
+fn who_was_woken_for_nothing_waits_on_until_its_limit() {
+    for seed in 0..5 {
+        with_device(2, seed, move |device, stack| {
+            let socket = UdpSocket::bind_on(stack, (ADDRESS, 7)).expect("the port is free");
+            let socket: &'static UdpSocket = Box::leak(Box::new(socket));
+            let receive = move || socket.recv_from_until(&mut [0], Limit::after(millis(14))).map(|(count, _)| count);
+            let receives = [sim::go(receive), sim::go(receive)];
+            sim::sleep(millis(1));
+            {
+                let mut inside = device.inside();
+                (inside.arrived, inside.has_datagram) = (1, true);
+            }
+            stack.announce();
+            let mut results = receives.map(|g| g.join().expect("no panic"));
+            results.sort_by_key(Result::is_err);
+            let expected = [Ok(1), Err(NetError::Limit(ContextError::DeadlineExceeded))];
+            assert!(
+                results == expected,
+                "two Gs wait with a limit for a datagram, and one comes: the calls returned {results:?} (seed {seed})"
+            );
+        });
+    }
+}
+
 #[test]
 fn device_that_breaks_ends_all_calls() {
     for seed in 0..5 {
