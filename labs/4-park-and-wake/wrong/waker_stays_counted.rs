@@ -1,5 +1,5 @@
 //! A waker that finds no idle P counts as spinning for ever.
-//! fails: submit-and-idle, assigned, waker
+//! fails: submit-and-idle, spinning, assigned, waker
 
 // ANCHOR: none_idle
             return;
