@@ -120,6 +120,8 @@ use crate::entities::scheduler::Scheduler;
 use crate::platform::{Parking, Pinned, Platform};
 
 mod alive;
+#[expect(unsafe_code, reason = "makes threads")]
+mod bare_thread;
 mod blocked;
 mod bridge;
 #[expect(unsafe_code, reason = "calls the unwinder")]
@@ -336,19 +338,19 @@ unsafe impl Platform for Native {
     }
 
     fn start_thread(machine: NewMachine<Self>) -> Result<Self::Thread, OutOfResources> {
-        let (scheduler, number) = (machine.machine().scheduler(), machine.machine().id().get());
+        let scheduler = machine.machine().scheduler();
         // The park token of an M is kept when the M's thread ends, because other threads may set the token at any time.
         let token = machine.machine().thread().copied().unwrap_or_else(|| Box::leak(Box::default()));
-        pool::thread_begins(scheduler);
-        starting::begins();
-        let started = thread::Builder::new().name(std::format!("M{number}")).spawn(move || run_machine(machine, token));
+        let alternate = AlternateStack::allocate();
+        let is_captured = pool::thread_begins(scheduler);
+        let started = if is_captured {
+            starting::start(machine, token, alternate)
+        } else {
+            bare_thread::start(machine, token, alternate)
+        };
         if started.is_err() {
-            starting::has_begun();
             pool::thread_ends(scheduler);
             return Err(OutOfResources);
-        }
-        if preempt::is_on() {
-            starting::wait();
         }
         Ok(token)
     }
@@ -454,15 +456,20 @@ unsafe impl Platform for Native {
 /// itself, which come in addition, is small.
 const PINS_LIMIT: u32 = 1 << 30;
 
-/// The function that the thread of an M runs.
-fn run_machine(new: NewMachine<Native>, token: &'static Thread) {
+/// The function that the thread of an M runs. Calls `has_begun` when the thread needs no lock of a library any more.
+fn run_machine(
+    new: NewMachine<Native>,
+    token: &'static Thread,
+    alternate: Option<AlternateStack>,
+    has_begun: impl FnOnce(),
+) {
     let machine = new.machine();
     current::set(Some(machine));
     // `NewMachine::run` takes this pin over. If the thread ends, the unwinding lowers it.
     current::raise_pin();
     token.number.set();
-    let alternate = AlternateStack::install();
-    starting::has_begun();
+    let alternate = alternate.map(AlternateStack::install);
+    has_begun();
     // If this M had a thread before, other threads may unpark the M before it is in use again. So this loop checks
     // again after each wakeup.
     while !new.is_ready() {

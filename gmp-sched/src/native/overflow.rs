@@ -7,19 +7,18 @@
 //!
 //! Then the handler diverts the G to another stack, where the G prints its backtrace (`exception`).
 
-use alloc::vec::Vec;
 use core::fmt::{self, Write};
 use core::ops::Range;
 use core::ptr;
 use std::process;
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigAction, Signal};
 
 use super::exception::{self, Registers, Start};
 use super::stack::{self, PAGE};
-use super::{Native, current, lock};
+use super::{Native, current};
 use crate::entities::goroutine::Goroutine;
 use crate::report::stack_overflow::{PROBE_BYTES, Probe, Rest, StackOverflow};
 
@@ -181,67 +180,63 @@ impl Write for Buffered {
     }
 }
 
-/// The alternate stack of the calling thread until this value is dropped. Threads of Rust's standard library may already
-/// have one, but it may be too small: while a G is preempted, a handler waits on the alternate stack, and handlers of
-/// other signals run on top of it.
-pub(super) struct AlternateStack {
-    stack: Range<usize>,
-    before: libc::stack_t,
-}
+/// An alternate stack for a thread. Threads of Rust's standard library may already have one, but it may be too small:
+/// while a G is preempted, a handler waits on the alternate stack, and handlers of other signals run on top of it.
+pub(super) struct AlternateStack(Range<usize>);
 
 /// The least size of an alternate stack, without what the system saves for each signal. It is enough for the handlers.
 const ALTERNATE_BYTES: usize = 64 * 1024;
 
-/// Alternate stacks of threads that have ended. If each thread mapped and unmapped one, making a thread on one of two
-/// CPUs would take a quarter longer.
-static UNUSED: Mutex<Vec<Range<usize>>> = Mutex::new(Vec::new());
-
-/// The largest number of stacks in [`UNUSED`].
-const UNUSED_LIMIT: usize = 512;
-
 impl AlternateStack {
-    /// Sets the alternate stack. Returns `None` if there is no memory for it. Then an overflow may end the process
-    /// without a report.
-    pub(super) fn install() -> Option<Self> {
+    /// Allocates a stack. Returns `None` if there is no memory for it. Then an overflow may end the process without a
+    /// report.
+    pub(super) fn allocate() -> Option<Self> {
         // The room for the registers that the system saves, for several signals at the same time.
         #[expect(unsafe_code, reason = "asks for a property of the system")]
         // SAFETY: the call has no requirements.
         let frame = usize::try_from(unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) }).unwrap_or(0);
-        // Stacks of the size of a G's stack are mapped many at once.
-        let bytes = stack::DEFAULT.max(ALTERNATE_BYTES + 4 * frame);
-        let unused = lock(&UNUSED).pop();
-        let stack = unused.or_else(|| stack::allocate(bytes).ok())?;
-        let new =
-            libc::stack_t { ss_sp: ptr::with_exposed_provenance_mut(stack.start), ss_flags: 0, ss_size: stack.len() };
+        stack::allocate_for_thread(ALTERNATE_BYTES + 4 * frame).ok().map(Self)
+    }
+
+    /// Makes this the alternate stack of the calling thread, until the returned value is dropped. Takes no lock.
+    pub(super) fn install(self) -> InstalledStack {
+        let base = ptr::with_exposed_provenance_mut(self.0.start);
+        let new = libc::stack_t { ss_sp: base, ss_flags: 0, ss_size: self.0.len() };
         let mut before = NO_STACK;
         #[expect(unsafe_code, reason = "changes the alternate stack")]
-        // SAFETY: the new stack is memory that only this thread uses until `drop` sets the old one again.
+        // SAFETY: the new stack is memory that only this thread uses until the returned value is dropped, which sets the
+        // old one again.
         unsafe {
             libc::sigaltstack(&raw const new, &raw mut before);
         }
-        Some(Self { stack, before })
+        InstalledStack { before, _stack: self }
     }
+}
+
+impl Drop for AlternateStack {
+    fn drop(&mut self) {
+        #[expect(unsafe_code, reason = "releases the alternate stack")]
+        // SAFETY: `allocate` allocated this stack. If it has been installed, the `InstalledStack` has been dropped first.
+        unsafe {
+            stack::release_of_thread(self.0.clone());
+        }
+    }
+}
+
+/// The alternate stack of the calling thread until this value is dropped.
+pub(super) struct InstalledStack {
+    before: libc::stack_t,
+    _stack: AlternateStack,
 }
 
 const NO_STACK: libc::stack_t = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
 
-impl Drop for AlternateStack {
+impl Drop for InstalledStack {
     fn drop(&mut self) {
         #[expect(unsafe_code, reason = "changes the alternate stack")]
         // SAFETY: the standard library keeps the old stack, if there is one, until the thread ends.
         unsafe {
             libc::sigaltstack(&raw const self.before, ptr::null_mut());
-        }
-        let mut unused = lock(&UNUSED);
-        if unused.len() < UNUSED_LIMIT && unused.try_reserve(1).is_ok() {
-            unused.push(self.stack.clone());
-            return;
-        }
-        drop(unused);
-        #[expect(unsafe_code, reason = "unmaps the alternate stack")]
-        // SAFETY: `install` allocated this stack, and the system no longer uses it.
-        unsafe {
-            stack::release(self.stack.clone());
         }
     }
 }

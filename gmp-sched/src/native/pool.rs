@@ -7,15 +7,23 @@
 use alloc::vec::Vec;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use super::{Native, PROCS_LIMIT, lock};
+use super::{Native, PROCS_LIMIT, bare_thread, lock};
 use crate::base::id::GoroutineId;
 use crate::entities::goroutine::Goroutine;
 use crate::entities::scheduler::Scheduler;
 use crate::entities::status::Status;
 
+/// A scheduler in use.
+struct InUse {
+    scheduler: &'static Scheduler<Native>,
+    /// The number of its users: the threads of its Ms, sysmon, and the call of `run`.
+    users: usize,
+    /// Whether the output of its Gs may be captured. See [`bare_thread::may_capture_output`].
+    is_captured: bool,
+}
+
 struct Pool {
-    /// The schedulers in use, each with the number of its users: the threads of its Ms, sysmon, and the call of `run`.
-    in_use: Vec<(&'static Scheduler<Native>, usize)>,
+    in_use: Vec<InUse>,
     /// Schedulers without a user and without a living G. Some may have Gs that were never started, or timers that are
     /// set. Such a scheduler is reused only after the handles of these Gs and timers have been dropped.
     ended: Vec<&'static Scheduler<Native>>,
@@ -28,7 +36,7 @@ static GONE: Condvar = Condvar::new();
 
 impl Pool {
     fn entry_of(&self, scheduler: &'static Scheduler<Native>) -> usize {
-        let position = self.in_use.iter().position(|(other, _)| core::ptr::eq(*other, scheduler));
+        let position = self.in_use.iter().position(|other| core::ptr::eq(other.scheduler, scheduler));
         position.expect("a scheduler is in use while it has users")
     }
 
@@ -36,8 +44,8 @@ impl Pool {
     /// G is still alive, it stays alive for ever, because nothing runs it any more. So its scheduler is never reused.
     fn remove_user(&mut self, scheduler: &'static Scheduler<Native>) {
         let position = self.entry_of(scheduler);
-        self.in_use[position].1 -= 1;
-        if self.in_use[position].1 == 0 {
+        self.in_use[position].users -= 1;
+        if self.in_use[position].users == 0 {
             self.in_use.swap_remove(position);
             if scheduler.num_goroutine() == 0 {
                 self.ended.push(scheduler);
@@ -61,7 +69,7 @@ pub(super) fn enter(processors: usize) -> &'static Scheduler<Native> {
         }
         None => Scheduler::with_limit(processors, limit),
     };
-    pool.in_use.push((scheduler, 1));
+    pool.in_use.push(InUse { scheduler, users: 1, is_captured: bare_thread::may_capture_output() });
     scheduler
 }
 
@@ -74,17 +82,19 @@ pub(super) fn leave(scheduler: &'static Scheduler<Native>) {
     let is_dead = |goroutine: &Goroutine<Native>| matches!(goroutine.status(), Status::Dead | Status::Idle);
     let only_main_is_left = || scheduler.goroutines().all(|other| is_dead(other) || other.id() == GoroutineId::MAIN);
     let mut pool = lock(&POOL);
-    while pool.in_use[pool.entry_of(scheduler)].1 > 1 && only_main_is_left() {
+    while pool.in_use[pool.entry_of(scheduler)].users > 1 && only_main_is_left() {
         pool = GONE.wait(pool).unwrap_or_else(PoisonError::into_inner);
     }
     pool.remove_user(scheduler);
 }
 
-/// Counts the thread that is about to be made for an M of `scheduler`. The caller is a user of the scheduler.
-pub(super) fn thread_begins(scheduler: &'static Scheduler<Native>) {
+/// Counts the thread that is about to be made for an M of `scheduler`. The caller is a user of the scheduler. Returns
+/// whether the output of the thread may be captured.
+pub(super) fn thread_begins(scheduler: &'static Scheduler<Native>) -> bool {
     let mut pool = lock(&POOL);
     let position = pool.entry_of(scheduler);
-    pool.in_use[position].1 += 1;
+    pool.in_use[position].users += 1;
+    pool.in_use[position].is_captured
 }
 
 /// Removes the thread of an M from the users of `scheduler`, because the thread no longer uses the scheduler or could
@@ -96,9 +106,9 @@ pub(super) fn thread_ends(scheduler: &'static Scheduler<Native>) {
 /// Calls `act` with each scheduler that is in use. The caller is a user of the scheduler meanwhile.
 pub(super) fn for_each_in_use(act: impl Fn(&'static Scheduler<Native>)) {
     let mut in_use: Vec<&'static Scheduler<Native>> = Vec::new();
-    for (scheduler, users) in &mut lock(&POOL).in_use {
-        *users += 1;
-        in_use.push(*scheduler);
+    for entry in &mut lock(&POOL).in_use {
+        entry.users += 1;
+        in_use.push(entry.scheduler);
     }
     for scheduler in in_use {
         act(scheduler);

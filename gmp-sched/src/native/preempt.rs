@@ -77,7 +77,7 @@ pub fn set_preemption(is_on: bool) {
     if is_on {
         spares::start();
         PREVIOUS.get_or_init(install);
-        // Ordering: SeqCst; partner: `starting::begins`.
+        // Ordering: SeqCst; partner: `starting::start`.
         IS_ON.store(true, Ordering::SeqCst);
         starting::wait();
     } else {

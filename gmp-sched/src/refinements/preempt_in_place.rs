@@ -15,10 +15,10 @@
 //!
 //! The code here, and all code that passes a P on, takes only spinlocks of the scheduler. These are held only by pinned
 //! code, which is not preempted. So it never waits for a preempted G. The M that gets the P is either the one of a G
-//! that was preempted, or an idle one, whose thread has begun: on threads, an M is not idle before that
-//! (`native::starting`). A G that waits for what a preempted G holds (a lock of the C library, say) is preempted in its
-//! turn, whether it spins or blocks its thread. So the P comes to the list of locked Gs, from which Gs are taken in FIFO
-//! order.
+//! that was preempted, or an idle one. On threads, the thread of an idle M has begun (`native::starting`), or needs no
+//! lock of a library to begin (`native::bare_thread`). A G that waits for what a preempted G holds (a lock of the C
+//! library, say) is preempted in its turn, whether it spins or blocks its thread. So the P comes to the list of locked
+//! Gs, from which Gs are taken in FIFO order.
 
 use core::time::Duration;
 
