@@ -4,52 +4,25 @@
 //! The exceptions are two static counters, from which schedulers and bubbles get their numbers, and the state that the
 //! platforms `native` and `sim` keep. [`porting`] is the guide to using the crate in another kernel.
 //!
-//! The source is a stack of layers, one folder each, from the ground up:
+//! The source is a stack of layers, one folder each, from the ground up. In the repository, `docs/files.md` lists their
+//! files, and for each of them the functions of Go's runtime that do the same.
 //!
-//! | layer | module | concept | Go (runtime, go1.27) |
-//! |---|---|---|---|
-//! | `base` | [`run_queue`] | local ring and `runnext` | `runqput`, `runqget`, `runqgrab` |
-//! | | `points`, `error`, `instant`, `id` | points at which a simulator may switch; errors; points in time; the ids of Gs, Ms and Ps | |
-//! | | `timing_wheel`, `ranked_queue`, `list`, `reference`, `spin_lock`, `atomic` | hierarchical timing wheel, intrusive priority queue, intrusive FIFO, atomic references, the atomics and locks of all protocols | `gQueue` |
-//! | | `under_loom` | what differs in the loom models | |
-//! | [`context`] | | the context switch | `gogo`, `mcall`, `gosave` |
-//! | [`kthread`] | | kernel threads, the level below Ms | (the operating system) |
-//! | `record` | [`mod@latency`], [`mod@trace`], `cpu_tracer`, `counters` | scheduling latency, traces of events on Ps and CPUs, counters of each P | `timeToRun`, `runtime/trace` |
-//! | [`platform`] | | what the scheduler needs from the computer or operating system | `acquirem`, `releasem` |
-//! | [`policy`] | | the questions that a program's own scheduling policy answers; priorities with aging, earliest deadline first | |
-//! | `entities` | [`goroutine`], [`machine`], [`processor`], [`scheduler`], `shared` | G, M, P and what they share | `g`, `m`, `p`, `schedt` |
-//! | | `current`, `global_queue`, `free_list`, `free_stacks` | the calling G, its M and its P; the global run queue; dead Gs, with and without a stack; releasing their stacks | `getg`, `schedt.runq`, `schedt.gFree` |
-//! | | `status`, `wait_reason` | the status of a G, the reason of its wait | `waitReason` |
-//! | | `events` | recording the events of traces | `traceEvent` |
-//! | | `timers`, `waiter`, `signal`, `current_slice`, `current_call`, `sampler`, `locked`, `world_stop`, `bubble` | the data of these mechanisms in Gs, Ms, Ps and the scheduler | `timer`, `sudog`, `pollDesc`, `sysmontick` |
-//! | `engine` | `schedule`, `pick`, `take_global`, `steal` | the loop of g0, the pick of the next G, taking from the global queue, stealing | `schedule`, `findRunnable`, `globrunqgetbatch`, `stealWork` |
-//! | | `enqueue`, [`mod@yield_now`] | enqueueing runnable Gs, yielding | `runqput`, `injectglist`, `Gosched` |
-//! | | `switch`, `park`, `ready` | switching from a G, the commit on the far side, parking and readying | `execute`, `mcall`, `gopark`, `goready` |
-//! | | `wake`, [`idle`], `timekeeper` | wakeups; idle Ps and Ms, and why no wakeup is lost; the M that wakes for the timers of idle Ps | `wakep`, `startm`, `stopm`, `wakeNetPoller` |
-//! | | `slice`, [`preempt`], [`sysmon`] | time slices and preemption; the monitor of slices and system calls | `retake`, `gopreempt_m`, `sysmon` |
-//! | | [`syscall`], `syscall_return`, `handoff` | system calls, the return from them, and handoff | `entersyscall`, `exitsyscall`, `handoffp` |
-//! | | `poll` | which M takes the signals that devices have raised | `netpoll` |
-//! | | `urgent`, `timers` | when the Gs of events run before others; arming and firing timers | `timers` |
-//! | | `deadlock` | deadlock detection | `checkdead` |
-//! | | `machines` | making Ms | `newm` |
-//! | | `hooks` | where the refinements are attached | |
-//! | `refinements` | [`stop_the_world`], [`procs`] | stopping the world, changing the number of Ps | `stopTheWorld`, `procresize` |
-//! | | [`lock_os_thread`] | Gs locked to their Ms | `LockOSThread`, `startlockedm`, `stoplockedm` |
-//! | | `background` | the G that frees the memory of caches | `bgscavenge` |
-//! | | `sampling`, `tracing`, `spans` | recording a sample of Gs; taking a trace; spans and marks of programs | `runtime/trace` |
-//! | | `exchange_stacks`, `poison`, `windows` | reuse of stacks; for tests, a pattern on dead stacks; a panic where it would break an invariant ends the program | |
-//! | | [`by_policy`], `slices_on_threads`, `lone_yields`, `retire` | a program's own policy decides; slices without interrupts; a G that yields alone steals; idle Ms end | |
-//! | [`interrupt_return`] | | asynchronous preemption on the return from an interrupt, for kernels | `asyncPreempt`, `doSigPreempt` |
-//! | `lifecycle` | [`mod@spawn`], `new_goroutine`, `start_scheduler`, [`join`], `closure`, `finish`, [`mod@exit`], `children`, `free_slots` | beginning and end of a G; reuse of dead Gs | `newproc`, `goexit`, `gfget`, `gfput`, `malg` |
-//! | `library` | [`chan`], [`mod@select`] | channels; waiting for one of several channels | `hchan`, `chansend`, `chanrecv`, `selectgo` |
-//! | | [`sync`] | locks, semaphores, groups | package `sync`, `sema.go` |
-//! | | [`mod@time`], [`cancel`] | timers of programs, tickers, delayed functions; contexts and limits of waits | `time`, `context` |
-//! | | [`mod@scope`], [`coroutine`], [`future`] | children that borrow from their parent; generators by direct switch; `core::future` in a G | `coro`, `iter.Pull` |
-//! | | [`device_signals`], [`mod@sleep`], [`mod@park`] | waiting for a device, for a point in time, and for anything | `pollDesc`, `timeSleep` |
-//! | | `waiter` | wait queues | `sudog`, `waitq` |
-//! | `report` | [`schedtrace`], [`snapshot`], `goroutine_list`, `timeline`, [`debugger`], [`stack_overflow`] | the state of a scheduler as text in Go's format, as numbers in memory that another program reads, and as a list of Gs; a drawing of what ran on each P; offsets for debuggers; which G has overflowed its stack | `schedtrace` |
-//! | [`synctest`] | | bubbles with a clock of their own, for tests | `testing/synctest` |
-//! | `native`, `sim` | | the platform of operating-system threads; a deterministic simulation of both levels, and an exploration of all runs of small programs (feature `std`) | |
+//! | layer | concept | public modules |
+//! |---|---|---|
+//! | `base` | data structures that know no G, points in time, errors | [`run_queue`] |
+//! | [`context`] | the context switch | |
+//! | [`kthread`] | kernel threads, the level below Ms | |
+//! | `record` | scheduling latency, traces of events, counters | [`mod@latency`], [`mod@trace`] |
+//! | [`platform`], [`policy`] | what the scheduler needs from the computer; the questions that a program's own policy answers | |
+//! | `entities` | G, M, P and what they share | [`goroutine`], [`machine`], [`processor`], [`scheduler`] |
+//! | `engine` | what runs next; how a G leaves its M; who is woken; system calls, preemption | [`mod@yield_now`], [`idle`], [`preempt`], [`sysmon`], [`syscall`] |
+//! | `refinements` | what is attached to the engine | [`stop_the_world`], [`procs`], [`lock_os_thread`], [`by_policy`] |
+//! | [`interrupt_return`] | asynchronous preemption on the return from an interrupt, for kernels | |
+//! | `lifecycle` | beginning and end of a G | [`mod@spawn`], [`join`], [`mod@exit`] |
+//! | `library` | what programs wait with | [`chan`], [`mod@select`], [`sync`], [`mod@time`], [`cancel`], [`mod@scope`], [`coroutine`], [`future`], [`device_signals`], [`mod@sleep`], [`mod@park`] |
+//! | `report` | the state of a running scheduler | [`schedtrace`], [`snapshot`], [`debugger`], [`stack_overflow`] |
+//! | [`synctest`] | bubbles with a clock of their own, for tests | |
+//! | `native`, `sim` | the platform of operating-system threads; a deterministic simulation of both levels, and an exploration of all runs of small programs (feature `std`) | |
 //!
 //! `unsafe` is allowed only where a lint exception states the reason: the context switch and the contents of stacks
 //! (`context`, `entities::free_stacks`, `engine::switch`, `interrupt_return`, `refinements::{exchange_stacks, poison}`,

@@ -52,19 +52,8 @@
 //! | [`cpus`], [`percpu`], [`sync`] | the CPUs that are up, preemption, locks that do not block |
 //! | [`mm`], [`watchdog`] | how much memory is in use; CPUs that have interrupts or preemption off for too long |
 //!
-//! The source is a stack of layers. Each layer is one folder; ARCHITECTURE.md shows their order. The folders are:
-//!
-//! | folder | what |
-//! |---|---|
-//! | `boot` | boot protocols, order of the start, start of the other CPUs, the kernel's options |
-//! | `program` | what a program gets from the kernel; `internals`: what only the guest tests need |
-//! | `traps` | interrupts and exceptions: how they enter Rust, and what each of them does |
-//! | `drivers` | console, `screen`, disk, `net`, `pit`, `self_interrupt`, `random`: random numbers, `pci`, `virtio`, `shared_memory` |
-//! | `diagnostics` | `panic`, `isolation`, `inspection`, `snapshot`, `backtrace`: reports of panics and exceptions, and of the state of every CPU; `schedtrace`: prints the scheduler's state periodically |
-//! | `sched` | `platform`: the scheduler's platform; `kthread`: kernel threads; `blocking`: blocking in a driver; `idle`: what an idle CPU does; `storm`: preemptions every few microseconds, for tests |
-//! | `arch` | the processor: segments and interrupt stacks, interrupt controllers, clocks; `acpi`: reads the tables of the firmware |
-//! | `mm` | frames, page tables, heap, stacks |
-//! | `cpu` | per-CPU data, locks; `contexts`: the table of what is allowed where, and its checks |
+//! The source is a stack of layers. Each layer is one folder; ARCHITECTURE.md shows their order, and `docs/files.md` their
+//! files.
 
 #![no_std]
 #![deny(unsafe_code)]
