@@ -1,9 +1,10 @@
 //! Runs each test in the kernel as one test of `cargo test`, or as several if the test runs with several numbers of
 //! CPUs. Tests that are marked as hidden are left out.
 //!
-//! For example, a test `heap::grows` for 2 and 8 CPUs becomes the two tests `smp2::heap::grows` and
-//! `smp8::heap::grows`. Filters, `--exact`, `--ignored` and `--list` work as usual. `--nocapture` shows the consoles
-//! while the tests run.
+//! For example, a test `heap::grows` for 1, 2 and 8 CPUs becomes the three tests `smp1::heap::grows`,
+//! `smp2::heap::grows` and `smp8::heap::grows`. All of them run if `GMP_TESTS` is `all`, as in CI, or if there is a
+//! filter. Otherwise, only the one with the fewest CPUs above one runs: `smp2::heap::grows`. `--exact`, `--ignored` and
+//! `--list` work as usual. `--nocapture` shows the consoles while the tests run.
 
 use std::env;
 use std::process::ExitCode;
@@ -29,22 +30,28 @@ fn main() -> ExitCode {
         }
     };
     let runner = Arc::new(Runner::new(guest, arguments.nocapture));
-    let conclusion = libtest_mimic::run(&arguments, trials(&tests, &runner));
+    let is_all = env::var("GMP_TESTS").is_ok_and(|which| which == "all");
+    let conclusion = libtest_mimic::run(&arguments, trials(&tests, &runner, is_all, arguments.filter.is_some()));
     // Dropping the runner ends the machines that still wait for tests.
     drop(runner);
     conclusion.exit_code()
 }
 
-/// Returns a trial for each test that is not hidden and each of its numbers of CPUs. Tests that can share a machine
-/// follow each other.
-fn trials(tests: &[Test], runner: &Arc<Runner>) -> Vec<Trial> {
+/// Returns a trial for each test that is not hidden and each of its numbers of CPUs, or only one number if neither
+/// `is_all` nor `has_filter` is set. Tests that can share a machine follow each other.
+fn trials(tests: &[Test], runner: &Arc<Runner>, is_all: bool, has_filter: bool) -> Vec<Trial> {
+    let numbers = |test: &Test| {
+        let mut numbers = test.cpus.clone();
+        numbers.sort_by_key(|&cpus| (cpus == 1, cpus));
+        numbers.truncate(if is_all || has_filter { numbers.len() } else { 1 });
+        numbers
+    };
     let mut planned: Vec<(u32, &Test)> = tests
         .iter()
         .filter(|test| !test.hidden)
-        .flat_map(|test| test.cpus.iter().map(move |&cpus| (cpus, test)))
+        .flat_map(|test| numbers(test).into_iter().map(move |cpus| (cpus, test)))
         .collect();
     planned.sort_by_key(|&(cpus, test)| (cpus, test.isolated, test.icount, test.memory, test.options.clone()));
-    let is_all = env::var("GMP_TESTS").is_ok_and(|which| which == "all");
     let trial = |(cpus, test): (u32, &Test)| {
         let ignored = test.ignored || (test.name == LONG && !is_all);
         let (runner, test) = (Arc::clone(runner), test.clone());
