@@ -152,15 +152,21 @@ impl<E: Send + 'static, Plat: Platform> ErrorGroup<E, Plat> {
     }
 
     fn add_hook(&self, hook: Hook<E, Plat>) {
-        // Allocated without the lock. The number cannot grow meanwhile, because only the owner of the group adds hooks.
-        let count = self.shared.outcome.lock().hooks.len();
-        let mut hooks = Vec::with_capacity(count + 1);
+        // Allocated without the lock, for twice as many hooks if there is no room. It cannot be used up meanwhile, because
+        // only the owner of the group adds hooks.
+        let (count, room) = {
+            let outcome = self.shared.outcome.lock();
+            (outcome.hooks.len(), outcome.hooks.capacity())
+        };
+        let mut larger = Vec::with_capacity(if count < room { 0 } else { 2 * count + 1 });
         {
             let mut outcome = self.shared.outcome.lock();
             if outcome.error.is_none() {
-                hooks.append(&mut outcome.hooks);
-                hooks.push(hook);
-                mem::swap(&mut hooks, &mut outcome.hooks);
+                if count == room {
+                    larger.append(&mut outcome.hooks);
+                    mem::swap(&mut larger, &mut outcome.hooks);
+                }
+                outcome.hooks.push(hook);
                 return;
             }
         }
