@@ -1,12 +1,16 @@
 //! The buffers of a connection. They are as large as the window of the connection, but only the pages that hold data
 //! have memory.
 //!
+//! The window is the largest one that the header of a segment can name without a shift. A shift would round it down when
+//! the buffer has an odd number of bytes, so that the window would end earlier than before. smoltcp as the peer then
+//! probes the window with the byte after those that it has sent, and never sends one again that did not arrive.
+//!
 //! A socket of smoltcp gets its buffers when it is made, and keeps them. So the buffers are addresses, and a page gets
 //! memory before a call in which smoltcp may write to it. Which pages these are follows from what is known anyway:
 //!
 //! ```text
-//!                 taken by the program   received            the byte with the sequence number n
-//!                          │                │                is at n - first, modulo the size
+//!                         at, first     at + received         the byte with the sequence number n
+//!                          │                │                is at at + n - first, modulo the size
 //!   to receive  ░░░░░░░░░░▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓░░░░░░░░░░
 //!   to send     ░░░░▓▓▓▓▓▓▓▓▓▓▓▓▓▓░░░░░░░░░░░░░░░░░░░░
 //!                   └ not confirmed ┘ end, 0 again when the buffer is empty
@@ -35,9 +39,12 @@ const DATAGRAMS: usize = 16;
 
 /// The size of a page of a [`Room`].
 pub const PAGE_BYTES: usize = 4096;
-/// The size of a buffer, which is that of the window.
-pub(crate) const BUFFER_BYTES: usize = 64 * 1024;
-const BUFFER_PAGES: u32 = (BUFFER_BYTES / PAGE_BYTES) as u32;
+/// The number of pages of a buffer.
+const BUFFER_PAGES: u32 = 16;
+/// The size of the buffer for what is to be sent.
+const SEND_BYTES: usize = BUFFER_PAGES as usize * PAGE_BYTES;
+/// The size of the buffer for what was received, which is that of the window.
+pub(crate) const WINDOW_BYTES: usize = u16::MAX as usize;
 /// The number of pages of a [`Room`]: the buffer for what was received, and then that for what is to be sent.
 pub const ROOM_PAGES: u32 = 2 * BUFFER_PAGES;
 
@@ -75,17 +82,16 @@ pub(crate) struct Buffers {
     room: &'static mut dyn Room,
     /// The pages that have memory.
     present: u32,
-    /// The sequence number of the first byte of the peer. Not known before the peer has answered.
+    /// The sequence number of the first byte that the program has not taken. Not known before the peer has answered.
     first: Option<u32>,
-    /// How many bytes of the peer the program has taken.
-    taken: u32,
-    /// The end of what was received, also of what came too early.
-    received: u32,
+    /// The place of that byte, and how many bytes from there on may have been received, also of those that came too early.
+    at: u16,
+    received: u16,
     /// Where the bytes to send end.
-    end: usize,
+    end: u16,
 }
 
-/// Returns the pages of one buffer that have some of `bytes` bytes from `from` on. The buffer is a ring.
+/// Returns the pages of one buffer that have some of `bytes` bytes from `from` on. The pages are a ring.
 fn pages_of(from: usize, bytes: usize) -> u32 {
     if bytes == 0 {
         return 0;
@@ -98,7 +104,7 @@ fn pages_of(from: usize, bytes: usize) -> u32 {
 
 impl Buffers {
     pub(crate) fn new(room: &'static mut dyn Room) -> Self {
-        Self { room, present: 0, first: None, taken: 0, received: 0, end: 0 }
+        Self { room, present: 0, first: None, at: 0, received: 0, end: 0 }
     }
 
     /// Makes a socket with these buffers, which are empty.
@@ -106,14 +112,14 @@ impl Buffers {
     /// # Safety
     /// An earlier socket with these buffers must have been dropped.
     pub(crate) unsafe fn make_socket(&mut self) -> Socket<'static> {
-        (self.first, self.taken, self.received, self.end) = (None, 0, 0, 0);
-        let [received, to_send] = [0, BUFFER_BYTES].map(|offset| {
+        (self.first, self.at, self.received, self.end) = (None, 0, 0, 0);
+        let [received, to_send] = [(0, WINDOW_BYTES), (SEND_BYTES, SEND_BYTES)].map(|(offset, bytes)| {
             // SAFETY: the room is as large as both buffers. The caller promises that nothing else refers to them. smoltcp
             // reads only bytes that it has written, and writes only to pages that `prepare_to_receive` and
             // `prepare_to_send` have given memory; they keep it as long as `needed` names them. The bytes of other pages
             // are not accessed, since a slice of bytes is accessed only where the code says so.
             SocketBuffer::new(unsafe {
-                slice::from_raw_parts_mut(self.room.start().as_ptr().wrapping_add(offset), BUFFER_BYTES)
+                slice::from_raw_parts_mut(self.room.start().as_ptr().wrapping_add(offset), bytes)
             })
         });
         let mut socket = Socket::new(received, to_send);
@@ -139,21 +145,29 @@ impl Buffers {
     pub(crate) fn prepare_to_receive(&mut self, segment: Segment) -> Result<(), OutOfResources> {
         let Some(first) = self.first.filter(|_| segment.bytes != 0) else { return Ok(()) };
         // Where the segment begins, from the first byte that the program has not taken.
-        let at = i64::from(segment.sequence.wrapping_sub(first).wrapping_sub(self.taken).cast_signed());
+        let at = i64::from(segment.sequence.wrapping_sub(first).cast_signed());
         // smoltcp also takes data after the end of the peer's data. That end has a sequence number, but no byte.
-        let (start, end) = ((at - 1).max(0), (at + segment.bytes as i64).min(BUFFER_BYTES as i64));
+        let (start, end) = ((at - 1).max(0), (at + segment.bytes as i64).min(WINDOW_BYTES as i64));
         if start >= end {
             return Ok(());
         }
-        self.commit(pages_of(self.taken as usize + start as usize, (end - start) as usize))?;
-        let received = self.received.wrapping_sub(self.taken).max(end as u32);
-        self.received = self.taken.wrapping_add(received);
+        self.commit(self.pages_to_receive(start as usize, (end - start) as usize))?;
+        self.received = self.received.max(end as u16);
         Ok(())
+    }
+
+    /// Returns the pages that have some of `bytes` bytes from the byte on that the program takes after `start` other ones.
+    fn pages_to_receive(&self, start: usize, bytes: usize) -> u32 {
+        let from = (usize::from(self.at) + start) % WINDOW_BYTES;
+        // After the end of the buffer, there is an unused byte on its last page.
+        pages_of(from, bytes + usize::from(from + bytes > WINDOW_BYTES))
     }
 
     /// Notes that the program has taken bytes from the socket.
     pub(crate) fn take(&mut self, bytes: usize) {
-        self.taken = self.taken.wrapping_add(bytes as u32);
+        self.first = self.first.map(|first| first.wrapping_add(bytes as u32));
+        self.at = ((usize::from(self.at) + bytes) % WINDOW_BYTES) as u16;
+        self.received -= bytes as u16;
     }
 
     /// Gives memory to the pages to which the socket writes when it gets bytes to send. It has `queued` bytes already.
@@ -164,12 +178,12 @@ impl Buffers {
         if queued == 0 {
             self.end = 0;
         }
-        self.commit(pages_of(self.end, bytes.min(BUFFER_BYTES - queued)) << BUFFER_PAGES)
+        self.commit(pages_of(self.end.into(), bytes.min(SEND_BYTES - queued)) << BUFFER_PAGES)
     }
 
     /// Notes that the socket has got bytes to send.
     pub(crate) fn put(&mut self, bytes: usize) {
-        self.end = (self.end + bytes) % BUFFER_BYTES;
+        self.end = self.end.wrapping_add(bytes as u16);
     }
 
     fn commit(&mut self, pages: u32) -> Result<(), OutOfResources> {
@@ -192,8 +206,8 @@ impl Buffers {
     /// `None` if there is no socket.
     pub(crate) fn spare(&self, queued: Option<usize>) -> u32 {
         let Some(queued) = queued else { return self.present };
-        let to_take = pages_of(self.taken as usize, self.received.wrapping_sub(self.taken) as usize);
-        let to_send = pages_of(self.end + BUFFER_BYTES - queued, queued) << BUFFER_PAGES;
+        let to_take = self.pages_to_receive(0, self.received.into());
+        let to_send = pages_of(usize::from(self.end) + SEND_BYTES - queued, queued) << BUFFER_PAGES;
         self.present & !(to_take | to_send)
     }
 
@@ -230,11 +244,11 @@ mod tests {
     fn pages_of_a_range_are_those_of_its_bytes() {
         let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..2_000 {
-            let (from, bytes) = (random.usize(..3 * BUFFER_BYTES), random.usize(..=BUFFER_BYTES));
+            let (from, bytes) = (random.usize(..3 * SEND_BYTES), random.usize(..=SEND_BYTES));
             let bytes = bytes >> random.u32(..17);
             let mut expected = 0;
             for byte in (from..from + bytes).step_by(PAGE_BYTES / 2).chain((bytes != 0).then(|| from + bytes - 1)) {
-                expected |= 1 << (byte % BUFFER_BYTES / PAGE_BYTES);
+                expected |= 1 << (byte % SEND_BYTES / PAGE_BYTES);
             }
             assert_eq!(pages_of(from, bytes), expected, "{from} {bytes}");
         }

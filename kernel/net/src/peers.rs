@@ -2,6 +2,7 @@
 
 mod ends;
 pub(crate) mod refusals;
+mod windows;
 
 use alloc::vec;
 use alloc::vec::Vec;

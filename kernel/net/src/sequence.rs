@@ -9,6 +9,11 @@
 //! A peer whose window is closed takes such a segment only with the number that it expects next. smoltcp may have used
 //! later ones, for the byte that probes the window, or for bytes that the peer had no room for. So a segment without data
 //! then gets the last number that the peer has acknowledged.
+//!
+//! A peer may close its window although it has not acknowledged all that was sent: one of its segments has overtaken
+//! another one, or it has no memory for what arrives. smoltcp would probe the window with the byte after those that it has
+//! sent, and would never send these again. So it is shown the smallest window that is open. Then it sends them again when
+//! the time for an answer is over, as often as it would probe the window.
 
 use smoltcp::wire::{
     EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, TcpSeqNumber,
@@ -24,6 +29,8 @@ pub(crate) struct Sent {
     /// The last number that the peer has acknowledged, and whether it has closed its window with that.
     pub(crate) acknowledged: TcpSeqNumber,
     pub(crate) is_closed: bool,
+    /// Whether smoltcp knows that.
+    pub(crate) is_shown: bool,
     /// The first sequence number of the peer that it has not acknowledged.
     pub(crate) expected: TcpSeqNumber,
     /// The length of the largest frame that reaches the peer, if a router has named it.
@@ -33,7 +40,8 @@ pub(crate) struct Sent {
 impl Sent {
     pub(crate) const fn new() -> Self {
         let [first, acknowledged, expected] = [TcpSeqNumber(0); 3];
-        Self { first, next: None, acknowledged, is_closed: false, expected, frame_bytes: u16::MAX }
+        let (is_closed, is_shown) = (false, false);
+        Self { first, next: None, acknowledged, is_closed, is_shown, expected, frame_bytes: u16::MAX }
     }
 
     /// Returns how many sequence numbers it has used, with that of the end of the data, but without that of the beginning.
@@ -43,11 +51,16 @@ impl Sent {
     }
 
     /// Notes what a segment of the peer acknowledges, and whether it closes the window of the peer. An old segment says
-    /// nothing about the window.
-    pub(crate) fn hear(&mut self, acknowledged: TcpSeqNumber, is_closed: bool) {
-        if self.acknowledged <= acknowledged && self.next.is_some_and(|next| acknowledged <= next) {
-            (self.acknowledged, self.is_closed) = (acknowledged, is_closed);
-        }
+    /// nothing about the window. Returns whether smoltcp must not see that the window is closed.
+    pub(crate) fn hear(&mut self, acknowledged: TcpSeqNumber, is_closed: bool) -> bool {
+        let Some(next) = self.next.filter(|&next| self.acknowledged <= acknowledged && acknowledged <= next) else {
+            return false;
+        };
+        (self.acknowledged, self.is_closed) = (acknowledged, is_closed);
+        // What is under way through a window that smoltcp knows to be closed is the byte that probes it.
+        let is_hidden = is_closed && !self.is_shown && acknowledged < next;
+        self.is_shown = is_closed && !is_hidden;
+        is_hidden
     }
 
     /// Returns the number of a segment without data that the peer accepts.
@@ -56,30 +69,39 @@ impl Sent {
     }
 }
 
-/// Notes the numbers of a frame that a socket sends, and lets a segment without data have a number that the peer accepts.
-pub(crate) fn number(frame: &mut [u8], sent: &mut Sent) {
+/// Calls `act` with the segment in a frame, if there is one, and its addresses.
+fn with_segment(frame: &mut [u8], act: impl FnOnce(TcpPacket<&mut [u8]>, [IpAddress; 2])) {
     let mut frame = EthernetFrame::new_unchecked(frame);
     match frame.ethertype() {
         EthernetProtocol::Ipv4 => {
             let mut packet = Ipv4Packet::new_unchecked(frame.payload_mut());
             if packet.next_header() == IpProtocol::Tcp {
                 let ends = [packet.src_addr(), packet.dst_addr()].map(IpAddress::Ipv4);
-                number_segment(packet.payload_mut(), ends, sent);
+                act(TcpPacket::new_unchecked(packet.payload_mut()), ends);
             }
         }
         EthernetProtocol::Ipv6 => {
             let mut packet = Ipv6Packet::new_unchecked(frame.payload_mut());
             if packet.next_header() == IpProtocol::Tcp {
                 let ends = [packet.src_addr(), packet.dst_addr()].map(IpAddress::Ipv6);
-                number_segment(packet.payload_mut(), ends, sent);
+                act(TcpPacket::new_unchecked(packet.payload_mut()), ends);
             }
         }
         _ => {}
     }
 }
 
-fn number_segment(segment: &mut [u8], [from, to]: [IpAddress; 2], sent: &mut Sent) {
-    let mut segment = TcpPacket::new_unchecked(segment);
+/// Opens the window that a received segment names by the least that is possible. Its checksum was checked before.
+pub(crate) fn open_window(frame: &mut [u8]) {
+    with_segment(frame, |mut segment, _| segment.set_window_len(1));
+}
+
+/// Notes the numbers of a frame that a socket sends, and lets a segment without data have a number that the peer accepts.
+pub(crate) fn number(frame: &mut [u8], sent: &mut Sent) {
+    with_segment(frame, |segment, ends| number_segment(segment, ends, sent));
+}
+
+fn number_segment(mut segment: TcpPacket<&mut [u8]>, [from, to]: [IpAddress; 2], sent: &mut Sent) {
     let end = segment.seq_number() + segment.segment_len();
     if segment.ack() {
         sent.expected = segment.ack_number();

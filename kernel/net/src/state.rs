@@ -10,7 +10,7 @@ use smoltcp::iface::{Config, Interface};
 use smoltcp::socket::tcp::State as TcpState;
 use smoltcp::wire::EthernetAddress;
 
-use crate::buffers::{BUFFER_BYTES, MakeRoom};
+use crate::buffers::{MakeRoom, WINDOW_BYTES};
 use crate::checksums::is_intact;
 use crate::connection::Owner;
 use crate::connections::Connections;
@@ -23,7 +23,7 @@ use crate::memory::Reserved;
 use crate::own::Own;
 use crate::packet::{Class, Packet, Wire, classify, micros, room_for_frame, send};
 use crate::readiness::{Served, Waits};
-use crate::sequence::Sent;
+use crate::sequence::{self, Sent};
 use crate::services::{self, Services};
 use crate::stack::{Configuration, Ipv6, OWNER};
 use crate::time_wait::{self, TimeWaits};
@@ -228,8 +228,13 @@ impl<Plat: Platform> State<Plat> {
                 }
                 if let Class::Connection(_, segment) = class {
                     connection.refusal = None;
-                    if let Some(acknowledged) = segment.acknowledged {
-                        connection.sent.hear(acknowledged, segment.is_closed);
+                    if connection.is_repeated(segment) {
+                        return;
+                    }
+                    if let Some(acknowledged) = segment.acknowledged
+                        && connection.sent.hear(acknowledged, segment.is_closed)
+                    {
+                        sequence::open_window(&mut self.received[..bytes]);
                     }
                     connection.acknowledge(segment);
                 }
@@ -313,7 +318,7 @@ impl<Plat: Platform> State<Plat> {
     pub(crate) fn settle_read(&mut self, index: usize, bytes: usize) {
         let Some(connection) = self.connections.get(index) else { return };
         // Otherwise the peer knows of at least three eighths of the window.
-        if connection.socket().recv_queue() + bytes > BUFFER_BYTES / 4 {
+        if connection.socket().recv_queue() + bytes > WINDOW_BYTES / 4 {
             let now = self.woken_by.now::<Plat>();
             let at = micros(now);
             if self.interface.poll_at(at, &connection.sockets).is_some_and(|due| due <= at) {

@@ -129,6 +129,9 @@ fn segments_become_small_enough_for_the_path() {
         bench.now += Duration::from_millis(500);
         for frame in bench.serve().0 {
             assert!(frame.len() <= 14 + 552);
+            if classify(&frame) == Class::Neighbour {
+                continue;
+            }
             let ip = Ipv4Packet::new_checked(&frame[14..]).unwrap();
             let segment = TcpPacket::new_checked(ip.payload()).unwrap();
             assert!(ip.verify_checksum() && segment.verify_checksum(&ADDRESS.into(), &SERVER.into()));

@@ -3,6 +3,7 @@
 #[path = "../shared/guarded.rs"]
 mod guarded;
 mod network;
+mod slow;
 mod threads;
 
 use core::net::Ipv4Addr;
