@@ -51,7 +51,7 @@ pub(crate) struct Connection {
     /// The socket is alone in its set: see the documentation of the crate.
     pub(crate) sockets: SocketSet<'static>,
     handle: SocketHandle,
-    /// The buffers of a TCP socket.
+    /// The buffers of a TCP socket. A UDP socket keeps those of an earlier connection for a later one.
     pub(crate) buffers: Option<Buffers>,
     /// The only peer of a UDP socket, if the program has chosen one.
     pub(crate) peer: Option<SocketAddr>,
@@ -78,16 +78,15 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Takes `buffers` for a TCP socket. An error leaves them where they are. No other connection uses them.
+    /// Takes `buffers`, which a TCP socket needs. An error leaves them where they are. No other connection uses them.
     pub(crate) fn new(key: Key, owner: Owner, buffers: &mut Option<Buffers>) -> Result<Self, OutOfResources> {
         // The set does not allocate memory when the socket is added.
         let mut storage = room(1)?;
         storage.push(SocketStorage::EMPTY);
         let mut sockets = SocketSet::new(storage);
-        let mut buffers = if key.protocol == Protocol::Tcp { buffers.take() } else { None };
-        let handle = match &mut buffers {
+        let handle = match buffers.as_mut().filter(|_| key.protocol == Protocol::Tcp) {
             #[expect(unsafe_code, reason = "the socket and its buffers have one owner, which is this connection")]
-            // SAFETY: `Connections` gets the buffers back only after it has dropped the socket of the last connection.
+            // SAFETY: `Connections` has the buffers only after it has dropped the socket of the last connection.
             Some(buffers) => sockets.add(unsafe { buffers.make_socket() }),
             None => sockets.add(udp::Socket::new(datagrams()?, datagrams()?)),
         };
@@ -97,7 +96,7 @@ impl Connection {
             users: Users::Nobody,
             sockets,
             handle,
-            buffers,
+            buffers: buffers.take(),
             peer: None,
             end: Instant::NEVER,
             is_unresolved: false,

@@ -27,9 +27,7 @@ struct Slot<Plat: Platform> {
     waits: &'static Waits<Plat>,
     /// For selects that wait for a read, or for a write.
     selects: [Readiness<Plat>; 2],
-    connection: Option<Connection>,
-    /// The buffers of an earlier connection.
-    buffers: Option<Buffers>,
+    place: Place,
     /// Whether the index is in `warm`, and in `cooling`.
     is_warm: bool,
     is_cooling: bool,
@@ -37,15 +35,30 @@ struct Slot<Plat: Platform> {
     is_listed: bool,
 }
 
-impl<Plat: Platform> Slot<Plat> {
+/// What is at an index.
+#[expect(clippy::large_enum_variant, reason = "a table keeps as many places as there were connections at once")]
+enum Place {
+    /// Perhaps the buffers of an earlier connection.
+    Free(Option<Buffers>),
+    Used(Connection),
+}
+
+impl Place {
+    fn connection(&mut self) -> Option<&mut Connection> {
+        match self {
+            Self::Used(connection) => Some(connection),
+            Self::Free(_) => None,
+        }
+    }
+
     /// Returns the buffers, and how many bytes their socket has to send if there is one.
     fn buffers(&mut self) -> Option<(&mut Buffers, Option<usize>)> {
-        match &mut self.connection {
-            Some(connection) if connection.buffers.is_some() => {
-                let queued = connection.socket().send_queue();
-                connection.buffers.as_mut().map(|buffers| (buffers, Some(queued)))
+        match self {
+            Self::Used(connection) => {
+                let queued = (connection.key.protocol == Protocol::Tcp).then(|| connection.socket().send_queue());
+                Some((connection.buffers.as_mut()?, queued))
             }
-            _ => self.buffers.as_mut().map(|buffers| (buffers, None)),
+            Self::Free(buffers) => Some((buffers.as_mut()?, None)),
         }
     }
 }
@@ -99,15 +112,16 @@ impl<Plat: Platform> Connections<Plat> {
             self.deadlines.add_index()?;
             let waits = waits.fill(Waits::new());
             self.free.push(self.slots.len());
-            let (buffers, selects, is_listed, is_warm, is_cooling) = (None, Default::default(), false, false, false);
-            self.slots.push(Slot { waits, selects, connection: None, buffers, is_warm, is_cooling, is_listed });
+            let (selects, is_listed, is_warm, is_cooling) = (Default::default(), false, false, false);
+            self.slots.push(Slot { waits, selects, place: Place::Free(None), is_warm, is_cooling, is_listed });
         }
         let Some(&index) = self.free.last() else { return Err(OutOfResources) };
-        let slot = &mut self.slots[index];
-        if key.protocol == Protocol::Tcp && slot.buffers.is_none() {
-            slot.buffers = Some(Buffers::new((self.make_room)()?));
+        let place = &mut self.slots[index].place;
+        let Place::Free(buffers) = place else { return Err(OutOfResources) };
+        if key.protocol == Protocol::Tcp && buffers.is_none() {
+            *buffers = Some(Buffers::new((self.make_room)()?));
         }
-        slot.connection = Some(Connection::new(key, owner, &mut slot.buffers)?);
+        *place = Place::Used(Connection::new(key, owner, buffers)?);
         self.free.pop();
         self.by_key.insert(key, index);
         Ok(index)
@@ -115,7 +129,7 @@ impl<Plat: Platform> Connections<Plat> {
 
     /// From now on, no segment goes to the connection, so that the peer can use the port for another one.
     pub(crate) fn forget_key(&mut self, index: usize) {
-        if let Some(connection) = &self.slots[index].connection
+        if let Place::Used(connection) = &self.slots[index].place
             && self.by_key.get(&connection.key) == Some(&index)
         {
             self.by_key.remove(&connection.key);
@@ -127,9 +141,9 @@ impl<Plat: Platform> Connections<Plat> {
         self.forget_key(index);
         let slot = &mut self.slots[index];
         slot.selects = [const { Readiness::new() }; 2];
-        if let Some(Connection { sockets, buffers, .. }) = slot.connection.take() {
-            drop(sockets);
-            slot.buffers = buffers.or(slot.buffers.take());
+        if let Place::Used(connection) = &mut slot.place {
+            // Drops the socket.
+            slot.place = Place::Free(connection.buffers.take());
             self.deadlines.set(index, Instant::NEVER);
             self.free.push(index);
             self.note_memory(index);
@@ -137,7 +151,7 @@ impl<Plat: Platform> Connections<Plat> {
     }
 
     pub(crate) fn get(&mut self, index: usize) -> Option<&mut Connection> {
-        self.slots.get_mut(index)?.connection.as_mut()
+        self.slots.get_mut(index)?.place.connection()
     }
 
     pub(crate) fn waits(&self, index: usize) -> &'static Waits<Plat> {
@@ -165,7 +179,7 @@ impl<Plat: Platform> Connections<Plat> {
     /// Returns what selects use to wait for a connection, and whether a read, and a write, need not wait.
     pub(crate) fn selects(&mut self, index: usize) -> (&mut [Readiness<Plat>; 2], [bool; 2]) {
         let slot = &mut self.slots[index];
-        (&mut slot.selects, slot.connection.as_mut().map_or([true; 2], Connection::is_ready))
+        (&mut slot.selects, slot.place.connection().map_or([true; 2], Connection::is_ready))
     }
 
     /// Returns the indices of all connections that were ever used at the same time.
@@ -177,7 +191,7 @@ impl<Plat: Platform> Connections<Plat> {
     pub(crate) fn note(&mut self, index: usize, due: Instant) {
         self.deadlines.set(index, due);
         let slot = &mut self.slots[index];
-        let is_unresolved = slot.connection.as_ref().is_some_and(|connection| connection.is_unresolved);
+        let is_unresolved = slot.place.connection().is_some_and(|connection| connection.is_unresolved);
         if is_unresolved && !slot.is_listed {
             slot.is_listed = true;
             self.unresolved.push_back(index);
@@ -189,7 +203,7 @@ impl<Plat: Platform> Connections<Plat> {
     /// was not used for longer.
     pub(crate) fn note_memory(&mut self, index: usize) {
         let slot = &mut self.slots[index];
-        if slot.is_warm || slot.buffers().is_none_or(|(buffers, queued)| buffers.spare(queued) == 0) {
+        if slot.is_warm || slot.place.buffers().is_none_or(|(buffers, queued)| buffers.spare(queued) == 0) {
             return;
         }
         slot.is_warm = true;
@@ -199,7 +213,7 @@ impl<Plat: Platform> Connections<Plat> {
         {
             let slot = &mut self.slots[index];
             slot.is_warm = false;
-            let is_cold = slot.buffers().is_none_or(|(buffers, queued)| !buffers.withdraw(queued));
+            let is_cold = slot.place.buffers().is_none_or(|(buffers, queued)| !buffers.withdraw(queued));
             if !is_cold && !slot.is_cooling {
                 slot.is_cooling = true;
                 self.cooling.push_back(index);
@@ -209,7 +223,7 @@ impl<Plat: Platform> Connections<Plat> {
             return;
         }
         while let Some(&index) = self.cooling.front()
-            && self.slots[index].buffers().is_none_or(|(buffers, _)| buffers.reclaim())
+            && self.slots[index].place.buffers().is_none_or(|(buffers, _)| buffers.reclaim())
         {
             self.cooling.pop_front();
             self.slots[index].is_cooling = false;
@@ -236,6 +250,10 @@ impl<Plat: Platform> Connections<Plat> {
     /// Returns how many pages of buffers have memory.
     #[cfg(test)]
     pub(crate) fn pages_with_memory(&mut self) -> u32 {
-        self.slots.iter_mut().filter_map(|slot| slot.buffers()).map(|(buffers, _)| buffers.present().count_ones()).sum()
+        self.slots
+            .iter_mut()
+            .filter_map(|slot| slot.place.buffers())
+            .map(|(buffers, _)| buffers.present().count_ones())
+            .sum()
     }
 }
