@@ -13,7 +13,7 @@ use gmp_sched::goroutine::GoroutineId;
 use gmp_sched::platform::{Pinned, Platform};
 use gmp_sched::time::Instant;
 
-use crate::connection::Owner;
+use crate::connection::{Connection, Owner};
 use crate::key::Protocol;
 use crate::state::State;
 
@@ -90,12 +90,13 @@ impl<Plat: Platform> State<Plat> {
         was_abandoned
     }
 
-    /// Notes that a G uses a connection or a UDP socket.
-    pub(crate) fn note_user(&mut self, index: usize, user: GoroutineId) {
-        match self.connections.get(index) {
-            Some(connection) if connection.key.protocol == Protocol::Tcp => connection.users = Users::One(user),
-            Some(connection) => connection.users.add(user),
-            None => {}
+    /// Notes that a G uses a connection or a UDP socket, and returns it.
+    pub(crate) fn note_user(&mut self, index: usize, user: GoroutineId) -> Option<&mut Connection> {
+        let connection = self.connections.get(index)?;
+        match connection.key.protocol {
+            Protocol::Tcp => connection.users = Users::One(user),
+            Protocol::Udp => connection.users.add(user),
         }
+        Some(connection)
     }
 }

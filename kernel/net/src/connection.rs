@@ -58,8 +58,6 @@ pub(crate) struct Connection {
     /// When the connection is given up if it belongs to no stream, and nothing arrives. When the datagrams of a UDP
     /// socket are dropped if its neighbour does not answer.
     pub(crate) end: Instant,
-    /// Whether its last segment could not be sent because the MAC address of the neighbour is not known.
-    pub(crate) is_unresolved: bool,
     pub(crate) sent: Sent,
     /// What an ICMP message has said about its last segments or datagrams: see `icmp`.
     pub(crate) refusal: Option<NetError>,
@@ -99,7 +97,6 @@ impl Connection {
             buffers: buffers.take(),
             peer: None,
             end: Instant::NEVER,
-            is_unresolved: false,
             sent: Sent::new(),
             refusal: None,
             keepalive: None,
@@ -147,7 +144,7 @@ impl Connection {
             buffers.put(sent);
         }
         self.has_written = true;
-        if self.unsent(&self.sent) == 0 {
+        if self.unsent() == 0 {
             self.recently_written = 0;
         }
         self.written = self.written.wrapping_add(sent as u32);
@@ -155,10 +152,10 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Returns how many of the bytes that the program has written were not sent yet. `sent` counts what was sent.
-    /// Meaningless after the end of the data was sent.
-    fn unsent(&self, sent: &Sent) -> usize {
-        self.written.wrapping_sub(sent.count()) as usize
+    /// Returns how many of the bytes that the program has written were not sent yet. Meaningless after the end of the data
+    /// was sent.
+    fn unsent(&self) -> usize {
+        self.written.wrapping_sub(self.sent.count()) as usize
     }
 
     /// Whether Nagle's algorithm keeps back a segment that may be sent.
@@ -166,8 +163,8 @@ impl Connection {
     /// smoltcp sends a short segment only when all bytes before it are confirmed. So the rest of a long write would
     /// wait for the peer, which may delay its answer. As on Linux, the rest waits only for earlier short segments, so
     /// that at most one is under way. The last segment before the recently written bytes may have been a short one.
-    pub(crate) fn keeps_rest(&mut self, sent: &Sent) -> bool {
-        let is_rest = (1..FRAME_BYTES).contains(&self.unsent(sent));
+    pub(crate) fn keeps_rest(&mut self) -> bool {
+        let is_rest = (1..FRAME_BYTES).contains(&self.unsent());
         is_rest && self.socket().nagle_enabled() && self.socket().send_queue() <= self.recently_written
     }
 
@@ -183,13 +180,13 @@ impl Connection {
         Ok(taken)
     }
 
-    /// Notes the sequence numbers of the peer if its segment has begun the connection. The socket has got the segment.
-    pub(crate) fn begin(&mut self, segment: Segment) {
-        if segment.is_syn
-            && matches!(self.socket().state(), State::SynReceived | State::Established)
+    /// Notes the sequence number of the peer's segment, which is a SYN, if it has begun the connection. The socket has got
+    /// the segment.
+    pub(crate) fn begin(&mut self, sequence: u32) {
+        if matches!(self.socket().state(), State::SynReceived | State::Established)
             && let Some(buffers) = self.buffers.as_mut().filter(|buffers| !buffers.has_begun())
         {
-            buffers.begin(segment.sequence);
+            buffers.begin(sequence);
         }
     }
 
@@ -246,12 +243,12 @@ impl Connection {
             return;
         }
         if owner == Owner::Datagrams {
-            if self.is_unresolved && is_over {
+            if self.sent.is_unresolved && is_over {
                 let at = self.key.endpoint();
                 self.datagrams().close();
                 // The socket is closed, and the port is not zero.
                 let _ = self.datagrams().bind(at);
-                self.is_unresolved = false;
+                self.sent.is_unresolved = false;
             }
             return;
         }

@@ -191,7 +191,7 @@ impl<Plat: Platform> Connections<Plat> {
     pub(crate) fn note(&mut self, index: usize, due: Instant) {
         self.deadlines.set(index, due);
         let slot = &mut self.slots[index];
-        let is_unresolved = slot.place.connection().is_some_and(|connection| connection.is_unresolved);
+        let is_unresolved = slot.place.connection().is_some_and(|connection| connection.sent.is_unresolved);
         if is_unresolved && !slot.is_listed {
             slot.is_listed = true;
             self.unresolved.push_back(index);

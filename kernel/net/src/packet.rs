@@ -52,16 +52,12 @@ pub(crate) struct Wire {
     room: Vec<u8>,
     /// Whether a socket could not send because the link had no room.
     pub(crate) was_full: bool,
-    /// Whether a socket could not send because the MAC address of its neighbour is not known.
-    pub(crate) is_unresolved: bool,
-    /// What is known about the segments of the connection that sends.
-    pub(crate) sent: Sent,
 }
 
 impl Wire {
     pub(crate) fn new(link: &'static mut dyn Link, room: Vec<u8>) -> Self {
         let capabilities = capabilities_of(link);
-        Self { link, capabilities, room, was_full: false, is_unresolved: false, sent: Sent::new() }
+        Self { link, capabilities, room, was_full: false }
     }
 
     /// Sends a frame without a socket. `fill` gets its bytes, which are zero. There must be room for it.
@@ -76,6 +72,8 @@ impl Wire {
 /// A device that has received at most one frame, and sends over a link.
 pub(crate) struct Packet<'a> {
     pub(crate) wire: &'a mut Wire,
+    /// What is known about the segments of the connection whose socket sends.
+    pub(crate) sent: &'a mut Sent,
     /// The frame, until smoltcp takes it.
     pub(crate) received: Option<&'a [u8]>,
 }
@@ -86,6 +84,7 @@ pub(crate) struct Received<'a>(&'a [u8]);
 /// Room for a frame to send.
 pub(crate) struct Room<'a> {
     wire: &'a mut Wire,
+    sent: &'a mut Sent,
     /// The length of the segments into which the device has to cut the frame, if it is to cut it.
     segment_bytes: Option<NonZeroU16>,
 }
@@ -102,7 +101,7 @@ impl Device for Packet<'_> {
 
     /// There is room for the answer to the frame: see [`Link::receive`].
     fn receive(&mut self, _: Instant) -> Option<(Received<'_>, Room<'_>)> {
-        Some((Received(self.received.take()?), Room::new(self.wire)))
+        Some((Received(self.received.take()?), Room::new(self.wire, self.sent)))
     }
 
     /// smoltcp takes the room for a frame before it looks for the address of the neighbour. If that is not known, it
@@ -112,8 +111,8 @@ impl Device for Packet<'_> {
         if self.wire.was_full {
             return None;
         }
-        self.wire.is_unresolved = true;
-        Some(Room::new(self.wire))
+        self.sent.is_unresolved = true;
+        Some(Room::new(self.wire, self.sent))
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
@@ -145,8 +144,8 @@ impl RxToken for Received<'_> {
 }
 
 impl<'a> Room<'a> {
-    fn new(wire: &'a mut Wire) -> Self {
-        Self { wire, segment_bytes: None }
+    fn new(wire: &'a mut Wire, sent: &'a mut Sent) -> Self {
+        Self { wire, sent, segment_bytes: None }
     }
 }
 
@@ -156,10 +155,10 @@ impl TxToken for Room<'_> {
     }
 
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, bytes: usize, fill: F) -> R {
-        let Wire { link, room, is_unresolved, sent, .. } = self.wire;
+        let (Wire { link, room, .. }, sent) = (self.wire, self.sent);
         let frame = &mut room[..bytes];
         let result = fill(frame);
-        *is_unresolved = asks_for_neighbour(frame);
+        sent.is_unresolved = asks_for_neighbour(frame);
         sequence::number(frame, sent);
         if let Some(segment_bytes) = self.segment_bytes {
             let on_path = sent.frame_bytes.saturating_sub(header_bytes(frame));
@@ -213,12 +212,13 @@ pub(crate) fn send(
     interface: &mut Interface,
     wire: &mut Wire,
     sockets: &mut SocketSet<'static>,
+    sent: &mut Sent,
     has_data: bool,
     now: gmp_sched::time::Instant,
 ) -> gmp_sched::time::Instant {
     let at = micros(now);
     wire.was_full = false;
-    let mut packet = Packet { wire, received: None };
+    let mut packet = Packet { wire, sent, received: None };
     // Most other calls find nothing to send, and this question costs less than the attempt.
     let mut due = if has_data { Some(at) } else { interface.poll_at(at, sockets) };
     while due.is_some_and(|due| due <= at) {
@@ -355,10 +355,11 @@ mod tests {
     fn device_cuts_segments_small_enough_for_the_path() {
         let mut bench = Bench::new(Some(ADDRESS), usize::MAX);
         for (frame_bytes, expected) in [(u16::MAX, 1_460), (1_514, 1_460), (14 + 1_280, 1_240)] {
-            bench.state.wire.sent.frame_bytes = frame_bytes;
+            let mut sent = Sent { frame_bytes, ..Sent::new() };
             let mut frame = datagram(0, 0, &vec![0; 12 + 1_460]);
             fill_segment(&mut frame, |segment| segment.set_header_len(20));
-            let room = Room { wire: &mut bench.state.wire, segment_bytes: NonZeroU16::new(1_460) };
+            let wire = &mut bench.state.wire;
+            let room = Room { wire, sent: &mut sent, segment_bytes: NonZeroU16::new(1_460) };
             room.consume(frame.len(), |sent| sent.copy_from_slice(&frame));
             assert_eq!(bench.other.lock().unwrap().cuts.pop(), Some(expected));
         }

@@ -35,13 +35,15 @@ pub(crate) struct Sent {
     pub(crate) expected: TcpSeqNumber,
     /// The length of the largest frame that reaches the peer, if a router has named it.
     pub(crate) frame_bytes: u16,
+    /// Whether the last segment could not be sent because the MAC address of the neighbour is not known.
+    pub(crate) is_unresolved: bool,
 }
 
 impl Sent {
     pub(crate) const fn new() -> Self {
         let [first, acknowledged, expected] = [TcpSeqNumber(0); 3];
-        let (is_closed, is_shown) = (false, false);
-        Self { first, next: None, acknowledged, is_closed, is_shown, expected, frame_bytes: u16::MAX }
+        let (is_closed, is_shown, is_unresolved) = (false, false, false);
+        Self { first, next: None, acknowledged, is_closed, is_shown, expected, frame_bytes: u16::MAX, is_unresolved }
     }
 
     /// Returns how many sequence numbers it has used, with that of the end of the data, but without that of the beginning.

@@ -13,6 +13,7 @@ use smoltcp::wire::{DHCP_MAX_DNS_SERVER_COUNT, DnsQueryType, IpAddress, Ipv4Cidr
 use crate::error::NetError;
 use crate::memory::{collect, room};
 use crate::packet::send;
+use crate::sequence::Sent;
 use crate::stack::Configuration;
 use crate::state::State;
 
@@ -98,11 +99,12 @@ impl<Plat: Platform> State<Plat> {
     pub(crate) fn settle_services(&mut self, now: Instant) {
         self.settle_ipv6(now);
         let services = &mut self.services;
-        let mut due = send(&mut self.interface, &mut self.wire, &mut services.sockets, false, now);
+        let (interface, wire, by_none) = (&mut self.interface, &mut self.wire, &mut Sent::new());
+        let mut due = send(interface, wire, &mut services.sockets, by_none, false, now);
         // When its lease is over or a server does not answer, the client of DHCP begins anew, without sending. What it
         // then sends is due at once.
-        if due <= now && !self.wire.was_full {
-            due = send(&mut self.interface, &mut self.wire, &mut services.sockets, false, now);
+        if due <= now && !wire.was_full {
+            due = send(interface, wire, &mut services.sockets, by_none, false, now);
         }
         services.due = due.min(self.ipv6.due());
         if services.queries != 0 {

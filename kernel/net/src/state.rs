@@ -12,7 +12,7 @@ use smoltcp::wire::EthernetAddress;
 
 use crate::buffers::{MakeRoom, WINDOW_BYTES};
 use crate::checksums::is_intact;
-use crate::connection::Owner;
+use crate::connection::{Connection, Owner};
 use crate::connections::Connections;
 use crate::error::NetError;
 use crate::ipv6::Addresses;
@@ -21,7 +21,7 @@ use crate::link::Link;
 use crate::listeners::{ConnectionId, Listeners};
 use crate::memory::Reserved;
 use crate::own::Own;
-use crate::packet::{Class, Packet, Wire, classify, micros, room_for_frame, send};
+use crate::packet::{Class, Packet, Segment, Wire, classify, micros, room_for_frame, send};
 use crate::readiness::{Served, Waits};
 use crate::sequence::{self, Sent};
 use crate::services::{self, Services};
@@ -123,7 +123,8 @@ impl<Plat: Platform> State<Plat> {
         let mut config = Config::new(mac.into());
         config.random_seed = seed;
         let mut wire = Wire::new(link, memory.to_send);
-        let interface = Interface::new(config, &mut Packet { wire: &mut wire, received: None }, micros(now));
+        let mut device = Packet { wire: &mut wire, sent: &mut Sent::new(), received: None };
+        let interface = Interface::new(config, &mut device, micros(now));
         let own_configuration = Some(configuration).filter(|_| shard == OWNER);
         let kind = own_configuration.map_or(Ipv6::Off, |it| it.ipv6);
         let mut state = Self {
@@ -215,7 +216,8 @@ impl<Plat: Platform> State<Plat> {
             Class::Refusal(key, refusal) => return self.refuse(key, refusal, bytes),
             _ => None,
         };
-        let sockets = match connection.and_then(|index| self.connections.get(index)) {
+        let mut by_none = Sent::new();
+        let (sockets, sent) = match connection.and_then(|index| self.connections.get(index)) {
             Some(connection) => {
                 if connection.owner == Owner::Closing {
                     connection.end = now + SILENCE;
@@ -238,22 +240,21 @@ impl<Plat: Platform> State<Plat> {
                     }
                     connection.acknowledge(segment);
                 }
-                self.wire.sent = connection.sent;
-                &mut connection.sockets
+                (&mut connection.sockets, &mut connection.sent)
             }
-            None => &mut self.services.sockets,
+            None => (&mut self.services.sockets, &mut by_none),
         };
-        let mut packet = Packet { wire: &mut self.wire, received: Some(&self.received[..bytes]) };
+        let mut packet = Packet { wire: &mut self.wire, sent, received: Some(&self.received[..bytes]) };
         self.interface.poll_ingress_single(micros(now), &mut packet, sockets);
         match (connection, class) {
-            (Some(index), Class::Connection(_, segment)) => {
-                if let Some(connection) = self.connections.get(index) {
-                    connection.sent = core::mem::replace(&mut self.wire.sent, Sent::new());
-                    connection.begin(segment);
+            (Some(index), class) => {
+                if let Class::Connection(_, segment @ Segment { is_syn: true, .. }) = class
+                    && let Some(connection) = self.connections.get(index)
+                {
+                    connection.begin(segment.sequence);
                 }
                 self.settle(index, now);
             }
-            (Some(index), _) => self.settle(index, now),
             (None, Class::Neighbour) => {
                 self.hear_router(bytes, now);
                 for _ in 0..self.connections.unresolved() {
@@ -284,24 +285,24 @@ impl<Plat: Platform> State<Plat> {
             connection = again;
         }
         connection.limit_silence(now);
-        let was_unresolved = connection.is_unresolved;
-        (self.wire.is_unresolved, self.wire.sent) = (connection.is_unresolved, connection.sent);
+        let was_unresolved = connection.sent.is_unresolved;
+        let mut send = |connection: &mut Connection, has_written| {
+            send(&mut self.interface, &mut self.wire, &mut connection.sockets, &mut connection.sent, has_written, now)
+        };
         let has_written = core::mem::take(&mut connection.has_written);
-        let mut due = send(&mut self.interface, &mut self.wire, &mut connection.sockets, has_written, now);
-        if connection.keeps_rest(&self.wire.sent) {
+        let mut due = send(connection, has_written);
+        if connection.keeps_rest() {
             connection.socket().set_nagle_enabled(false);
-            due = send(&mut self.interface, &mut self.wire, &mut connection.sockets, true, now);
+            due = send(connection, true);
             connection.socket().set_nagle_enabled(true);
         }
         // `poll_at` of a TCP socket names as due now only what `dispatch` then sends.
         // A UDP socket drops one datagram at a time if the computer has lost its address.
         let is_done = due > now || self.wire.was_full || connection.owner == Owner::Datagrams;
         debug_assert!(is_done, "a connection has something to send, and does not send it");
-        connection.is_unresolved = self.wire.is_unresolved;
-        connection.sent = core::mem::replace(&mut self.wire.sent, Sent::new());
         let end = match connection.owner {
             Owner::Closing => connection.end,
-            Owner::Datagrams if connection.is_unresolved => {
+            Owner::Datagrams if connection.sent.is_unresolved => {
                 if !was_unresolved {
                     connection.end = now + NO_NEIGHBOUR;
                 }

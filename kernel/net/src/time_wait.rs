@@ -85,7 +85,7 @@ impl<Plat: Platform> State<Plat> {
     pub(crate) fn enter_time_wait(&mut self, index: usize, due: Instant, now: Instant) {
         let Some(connection) = self.connections.get(index) else { return };
         // All that the socket has to do soon is to acknowledge the end of the peer's data.
-        let is_acknowledged = due > now + ACK_DELAY && !connection.is_unresolved;
+        let is_acknowledged = due > now + ACK_DELAY && !connection.sent.is_unresolved;
         let (key, sent) = (connection.key, connection.sent);
         if is_acknowledged && self.connections.find(key) == Some(index) {
             self.time_waits.add(key, &sent, now);

@@ -108,7 +108,7 @@ fn is_established(state: &mut State<Sim>, index: usize) -> bool {
 
 /// The frame that is left begins a connection.
 fn has_begun(state: &mut State<Sim>, index: usize) -> bool {
-    !state.connection(index).unwrap().is_unresolved
+    !state.connection(index).unwrap().sent.is_unresolved
 }
 
 /// Does what the G that serves a shard does when frames have arrived.

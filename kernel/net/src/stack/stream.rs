@@ -90,8 +90,7 @@ impl<Plat: Platform> StackStream<Plat> {
     fn change(&self, change: impl FnOnce(&mut Connection)) -> Result<(), NetError> {
         self.shard.with(|state| {
             state.check_link()?;
-            state.note_user(self.index, caller::<Plat>());
-            state.connection(self.index).map(change);
+            state.note_user(self.index, caller::<Plat>()).map(change);
             state.settle(self.index, state.now());
             Ok(())
         })
@@ -132,8 +131,7 @@ impl<Plat: Platform> StreamSocket for StackStream<Plat> {
     fn receive(&self, buffer: &mut [u8], take: Take, limit: Limit<'_, Plat>) -> Result<usize, NetError> {
         let (index, user) = (self.index, caller::<Plat>());
         self.shard.wait(limit, &self.waits.readable, |state| {
-            state.note_user(index, user);
-            let connection = state.connection(index)?;
+            let connection = state.note_user(index, user)?;
             if buffer.is_empty() || connection.is_shut[0] {
                 return Some(Ok(0));
             }
@@ -156,8 +154,7 @@ impl<Plat: Platform> StreamSocket for StackStream<Plat> {
     fn send(&self, data: &[u8], limit: Limit<'_, Plat>) -> Result<usize, NetError> {
         let (index, user) = (self.index, caller::<Plat>());
         self.shard.wait(limit, &self.waits.writable, |state| {
-            state.note_user(index, user);
-            let connection = state.connection(index)?;
+            let connection = state.note_user(index, user)?;
             if connection.is_shut[1] {
                 return Some(Err(NetError::BrokenPipe));
             }
