@@ -9,14 +9,17 @@ use super::{TcpListener, TcpStream, channel, go, now, select, sleep, synctest};
 /// bubble sleeps. If the clock of the bubble advanced during a wait for the network, it would do so by an hour.
 pub(crate) fn clock_stands_during_waits() {
     let (tell, told) = channel(1);
+    let (read, was_read) = channel(1);
     let peer = go(move || {
         let address = told.recv().unwrap();
         sleep(Duration::from_millis(5));
         let stream = TcpStream::connect(address).unwrap();
-        for _ in 0..2 {
-            sleep(Duration::from_millis(5));
-            assert_eq!(stream.write(b"late"), Ok(4));
-        }
+        sleep(Duration::from_millis(5));
+        assert_eq!(stream.write(b"late"), Ok(4));
+        // Otherwise both messages may have arrived before the first read.
+        was_read.recv().unwrap();
+        sleep(Duration::from_millis(5));
+        assert_eq!(stream.write(b"late"), Ok(4));
         assert_eq!(stream.read(&mut [0; 9]), Ok(0));
     });
     let took = synctest::test(move || {
@@ -26,6 +29,7 @@ pub(crate) fn clock_stands_during_waits() {
         tell.send(listener.local_addr()).unwrap();
         let (stream, _) = listener.accept().unwrap();
         assert_eq!(stream.read(&mut [0; 9]), Ok(4));
+        read.send(()).unwrap();
         select! {
             recv(stream.readable().unwrap()) -> _ => assert_eq!(stream.read(&mut [0; 9]), Ok(4)),
             timeout(Duration::from_secs(3_600)) => panic!("the clock has advanced"),
