@@ -3,8 +3,8 @@
 //!
 //! For example, a test `heap::grows` for 1, 2 and 8 CPUs becomes the three tests `smp1::heap::grows`,
 //! `smp2::heap::grows` and `smp8::heap::grows`. All of them run if `GMP_TESTS` is `all`, as in CI, or if there is a
-//! filter. Otherwise, only the one with the fewest CPUs above one runs: `smp2::heap::grows`. `--exact`, `--ignored` and
-//! `--list` work as usual. `--nocapture` shows the consoles while the tests run.
+//! filter. Otherwise, only the one with the most CPUs runs: `smp8::heap::grows`. `--exact`, `--ignored` and `--list` work
+//! as usual. `--nocapture` shows the consoles while the tests run.
 
 use std::env;
 use std::process::ExitCode;
@@ -37,19 +37,14 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Returns a trial for each test that is not hidden and each of its numbers of CPUs, or only one number if neither
+/// Returns a trial for each test that is not hidden and each of its numbers of CPUs, or only the largest number if neither
 /// `is_all` nor `has_filter` is set. Tests that can share a machine follow each other.
 fn trials(tests: &[Test], runner: &Arc<Runner>, is_all: bool, has_filter: bool) -> Vec<Trial> {
-    let numbers = |test: &Test| {
-        let mut numbers = test.cpus.clone();
-        numbers.sort_by_key(|&cpus| (cpus == 1, cpus));
-        numbers.truncate(if is_all || has_filter { numbers.len() } else { 1 });
-        numbers
-    };
     let mut planned: Vec<(u32, &Test)> = tests
         .iter()
         .filter(|test| !test.hidden)
-        .flat_map(|test| numbers(test).into_iter().map(move |cpus| (cpus, test)))
+        .flat_map(|test| test.cpus.iter().map(move |&cpus| (cpus, test)))
+        .filter(|&(cpus, test)| is_all || has_filter || test.cpus.iter().max() == Some(&cpus))
         .collect();
     planned.sort_by_key(|&(cpus, test)| (cpus, test.isolated, test.icount, test.memory, test.options.clone()));
     let trial = |(cpus, test): (u32, &Test)| {
