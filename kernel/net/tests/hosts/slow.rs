@@ -39,7 +39,7 @@ fn crosses_slowly(shards: usize, conditions: Conditions, bytes: usize, seed: u64
         let listener = TcpListener::bind_on(server, "0.0.0.0:7").unwrap();
         let near = connect(client, 7).unwrap();
         let (far, _) = listener.accept().unwrap();
-        // A peer gives a half-open connection up early.
+        // Frames are lost only from now on: a listener soon drops a connection whose handshake has not ended.
         network.set_conditions(conditions);
         let mut random = fastrand::Rng::with_seed(seed);
         let sent: Vec<u8> = core::iter::repeat_with(|| random.u8(..)).take(bytes).collect();
