@@ -3,6 +3,7 @@
 
 // ANCHOR: start
         "xor ebp, ebp",
+        // `arrive` preserves RBX.
         "mov rbx, rcx",
         "call {arrive}",
         "mov rdi, rbx",

@@ -2,6 +2,7 @@
 //! fails: start
 
 // ANCHOR: start
+        // `arrive` preserves RBX.
         "mov rbx, rcx",
         "call {arrive}",
         "mov rdi, rbx",

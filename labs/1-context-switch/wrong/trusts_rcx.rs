@@ -3,6 +3,7 @@
 
 // ANCHOR: start
         "xor ebp, ebp",
+        // `arrive` preserves RBX.
         "push rcx",
         "sub rsp, 8",
         "call {arrive}",

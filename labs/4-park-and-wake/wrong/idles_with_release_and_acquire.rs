@@ -12,6 +12,8 @@
                 scheduler.put_idle_processor(&mut shared, processor);
             }
             scheduler.put_idle_machine(&mut shared, self);
+            // The M stops spinning in the same critical section, so that an M that enqueues on the global queue
+            // afterwards sees that this M no longer spins.
             self.end_spinning();
         }
         fence(Ordering::AcqRel);

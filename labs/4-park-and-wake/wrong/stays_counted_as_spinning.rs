@@ -12,6 +12,9 @@
                 scheduler.put_idle_processor(&mut shared, processor);
             }
             scheduler.put_idle_machine(&mut shared, self);
+            // The M stops spinning in the same critical section, so that an M that enqueues on the global queue
+            // afterwards sees that this M no longer spins.
         }
+        // Ordering: step 2 of Idle in idle.md; partner: the fence in `submitted`.
         fence(Ordering::SeqCst);
 // ANCHOR_END: go_idle

@@ -2,6 +2,7 @@
 //! fails: submit-and-idle, spinning, waker
 
 // ANCHOR: submitted
+        // Ordering: step 1 of Submit in idle.md; partner: the fence in `Machine::go_idle`.
         fence(Ordering::SeqCst);
         Plat::point(Site::Idle);
         if self.idle_processors.load(Ordering::Relaxed) != 0 && self.spinning.load(Ordering::Relaxed) != 0 {

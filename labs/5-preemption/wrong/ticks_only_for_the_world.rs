@@ -9,6 +9,7 @@
     processor.request_slow_pick();
     let undisturbed_until = processor.undisturbed_until();
     if undisturbed_until <= now || has_to {
+        // The timer is armed again when the G gives way.
         return NextTick { at: next_slice, gives_way: true };
     }
     NextTick { at: undisturbed_until.min(next_slice), gives_way: false }

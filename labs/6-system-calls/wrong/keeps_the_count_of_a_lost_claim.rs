@@ -2,6 +2,8 @@
 //! fails: nothing-lost, races
 
 // ANCHOR: retake
+        // The M is counted as blocked before the claim, because it may return from its call right after the claim and
+        // lower the count.
         if !self.secure_from_outside() {
             return false;
         }

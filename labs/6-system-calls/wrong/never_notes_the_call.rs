@@ -15,5 +15,6 @@
     if !processor.has_work() && others_can_take_work && now - since < Plat::slice() {
         return false;
     }
+    // If there is no thread for another M, the P is not retaken, and the next check tries again.
     scheduler.retake(processor)
 // ANCHOR_END: check_syscall

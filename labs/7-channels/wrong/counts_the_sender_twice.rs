@@ -9,7 +9,8 @@
             return Attempt::Moved(None);
         };
         let slot = sender.slot.load(Ordering::Relaxed).cast::<T>();
-        // SAFETY: the lock is held, and an entry is free. The slot has the value of the sender, whose wait has ended.
+        // SAFETY: the lock is held and an entry has just become free. `slot` is the address of the value of the waiting
+        // sender. `pop_with_goroutine` has ended the wait of the sender, so this function may move the value.
         unsafe { self.ring.push(slot) };
         held.change_len(1);
         sender.outcome.store(MOVED, Ordering::Relaxed);

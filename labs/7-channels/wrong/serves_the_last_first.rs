@@ -8,6 +8,7 @@
         let ended_by = wait(caller, wait_for, generation, limit.copied(), || drop(held));
         window.close();
         if let Some(limit) = ended_by {
+            // The timer or the context claimed the wait generation, so no other G accesses `slot` any more.
             let pinned = Pinned::of_scheduler();
             self.header.lock(&pinned).remove(side, &me.waiter);
             return Err(Unmoved::Ended(limit.ended()));

@@ -8,6 +8,7 @@
         let ended_by = wait(caller, wait_for, generation, limit.copied(), || drop(held));
         window.close();
         if let Some(limit) = ended_by {
+            // The timer or the context claimed the wait generation, so no other G accesses `slot` any more.
             return Err(Unmoved::Ended(limit.ended()));
         }
         if me.waiter.outcome.load(Ordering::Relaxed) == MOVED { Ok(()) } else { Err(Unmoved::Closed) }

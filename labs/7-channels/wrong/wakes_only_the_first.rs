@@ -5,6 +5,7 @@
         if self.header.is_closed() {
             return None;
         }
+        // Ordering: Release; partner: the Acquire in `word`.
         self.header.word.store(self.header.word().0 | RESTRICTED | CLOSED, Ordering::Release);
         let first = crate::library::waiter::WaitQueue::new();
         if let Some((receiver, _)) = self.header.receivers.pop_with_goroutine() {

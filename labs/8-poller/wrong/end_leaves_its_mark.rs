@@ -2,7 +2,12 @@
 //! fails: raise, deadline, word, connections, timers
 
 // ANCHOR: end
+        // In these three states, no raise is left to take. In any other state, a raise came before the G was waiting,
+        // or after `end` had ended the wait. In that case this function returns `None`, so that the caller checks the
+        // signal again and takes the raise.
         let ended = |word| matches!(word & TAG, PARKING | DELIVERED).then_some(EMPTY);
+        // Ordering: Acquire, to see what the handlers of all raises so far did; partner: the exchange in `raise`.
+        // Release, so that the next wait, of any G, comes after this wait; partner: the exchange in `announce`.
         let word = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, ended).ok()?;
         Some(word & TAG == DELIVERED)
 // ANCHOR_END: end

@@ -2,6 +2,7 @@
 //! fails: who-polls
 
 // ANCHOR: wake_poller
+        // Ordering: partners: the fences in `Machine::go_idle` and `Machine::end_poll_duty`.
         let _ = fence;
         Plat::point(Site::DeviceSignal);
         if self.idle_processors.load(Ordering::Relaxed) != 0
