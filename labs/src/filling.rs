@@ -8,6 +8,8 @@
 //! // ANCHOR_END: push_back
 //! ```
 //!
+//! A wrong solution may also be a change of the solution, in a file `*.diff`.
+//!
 //! The source files have the same markers around their holes. They are those of mdBook, so a book can show a hole, too.
 
 use std::collections::BTreeMap;
@@ -106,6 +108,28 @@ impl Filling {
         let mut both = self.0.clone();
         both.extend(other.0.clone());
         Self(both)
+    }
+
+    /// This filling, as the file at `path` changes it. The file has a change if it is a `.diff`, and else the texts of some holes.
+    pub(crate) fn changed_by(&self, path: &Path) -> Result<Self> {
+        if path.extension().is_none_or(|ending| ending != "diff") {
+            return Ok(self.with(&Self::read(path)?));
+        }
+        let change = fs::read_to_string(path).map_err(|error| Error::file("read", path, &error))?;
+        self.change(&change).map_err(|reason| Error::new(format!("{}: {reason}", path.display())))
+    }
+
+    /// This filling, with one run of lines replaced: those of `change` that begin with ` ` or `-`, by those that begin with ` ` or
+    /// `+`. Other lines of `change` are a comment. The lines that are replaced must occur exactly once, in one of the holes.
+    fn change(&self, change: &str) -> core::result::Result<Self, Reason> {
+        let lines =
+            |sign| change.split_inclusive('\n').filter_map(|line| line.strip_prefix([' ', sign])).collect::<String>();
+        let (from, to) = (lines('-'), lines('+'));
+        let count: usize = self.0.values().map(|part| part.matches(&from).count()).sum();
+        if count != 1 {
+            return Err(format!("what it replaces must occur once in the holes, and occurs {count} times:\n{from}"));
+        }
+        Ok(Self(self.0.iter().map(|(name, part)| (name.clone(), part.replace(&from, &to))).collect()))
     }
 
     /// Checks that there is a text for each of `holes`, that there are no others, and that no text uses what a grader
@@ -221,6 +245,15 @@ mod tests {
     fn file_of_a_filling_has_the_same_filling() {
         let filling = Filling::parse(TEXT).unwrap();
         assert_eq!(Filling::parse(&filling.to_file("Lab 1.")).unwrap(), filling);
+    }
+
+    #[test]
+    fn change_replaces_what_occurs_once() {
+        let filling = Filling::parse(&TEXT.replace("    1\n", "    1\n    2\n    1\n")).unwrap();
+        assert_eq!(filling.change("//! Three.\n     1\n-    2\n+    3\n").unwrap().0["one"], "    1\n    3\n    1\n");
+        for (change, count) in [("-    3\n", 0), ("-    1\n+    3\n", 2)] {
+            assert!(filling.change(change).unwrap_err().contains(&format!("occurs {count} times")), "{change}");
+        }
     }
 
     #[test]

@@ -207,13 +207,14 @@ impl Lab {
         Ok(solution)
     }
 
-    /// The solutions that are wrong in a way that is typical, in the order of their names.
-    pub(crate) fn wrong(&self) -> Result<Vec<Wrong>> {
+    /// The solutions that are wrong in a way that is typical, in the order of their names. Each is complete: what its file
+    /// does not say is as in `solution`.
+    pub(crate) fn wrong(&self, solution: &Filling) -> Result<Vec<Wrong>> {
         let folder = self.folder.join("wrong");
         let entries = fs::read_dir(&folder).map_err(|error| Error::file("read", &folder, &error))?;
         let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
         paths.sort();
-        paths.iter().map(|path| Wrong::read(path)).collect()
+        paths.iter().map(|path| Wrong::read(path, solution)).collect()
     }
 }
 
@@ -245,7 +246,7 @@ impl Wrong {
 
     /// Reads a wrong solution. A line of its header says what must become of it: `//! fails: one, another`, with the
     /// names of the checks, `//! refused` or `//! does not compile`.
-    fn read(path: &Path) -> Result<Self> {
+    fn read(path: &Path, solution: &Filling) -> Result<Self> {
         let text = fs::read_to_string(path).map_err(|error| Error::file("read", path, &error))?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let fate = text.lines().find_map(|line| match line {
@@ -253,11 +254,10 @@ impl Wrong {
             "//! does not compile" => Some(Fate::DoesNotCompile),
             _ => Some(Fate::Fails(line.strip_prefix("//! fails: ")?.split(", ").map(str::to_string).collect())),
         });
-        let filling = Filling::parse(&text).map_err(|reason| Error::new(format!("{}: {reason}", path.display())))?;
         let Some(fate) = fate else {
             return Err(Error::new(format!("{} has no line that says what it fails", path.display())));
         };
-        let wrong = Self { name, fate, filling };
+        let wrong = Self { name, fate, filling: solution.changed_by(path)? };
         if !wrong.is_hostile() && !matches!(wrong.fate, Fate::Fails(_)) {
             return Err(Error::new(format!("{} must compile, and fail checks", path.display())));
         }

@@ -106,7 +106,7 @@ enum Order {
         lab: u32,
         /// The file; without one, what stands in this workspace
         file: Option<PathBuf>,
-        /// Take the holes that FILE does not have from this workspace
+        /// Take the holes that FILE does not have from this workspace. A FILE.diff changes a part of one hole
         #[arg(long, requires = "file")]
         complete: bool,
         /// Write the grade as Gradescope's results.json
@@ -208,7 +208,7 @@ fn obey(order: &Order, root: &Path) -> Result<bool> {
         Order::Grade { lab, file, complete, json, classroom } => {
             let lab = find(&labs, *lab)?;
             let filling = match file {
-                Some(file) if *complete => Filling::of_tree(root, &lab.holes)?.with(&Filling::read(file)?),
+                Some(file) if *complete => Filling::of_tree(root, &lab.holes)?.changed_by(file)?,
                 Some(file) => Filling::read(file)?,
                 None => Filling::of_tree(root, &lab.holes)?,
             };

@@ -25,9 +25,8 @@ pub(crate) fn run(labs: &[Lab], only: Option<&Lab>, root: &Path, quick: bool) ->
         let (starter, solution) = (lab.starter()?, lab.solution(root)?);
         // `is_expected` gets the warnings of the compiler, or `None` if the code does not compile.
         let judge = |name: &str, filling: &Filling, is_expected: &dyn Fn(&Grade<'_>, Option<&str>) -> bool| {
-            let filled = solution.with(filling).check(&lab.holes, &lab.allows);
-            filled.map_err(|reason| Error::new(format!("{name}: {reason}")))?;
-            solution.with(filling).fill(tree.root(), &lab.holes)?;
+            filling.check(&lab.holes, &lab.allows).map_err(|reason| Error::new(format!("{name}: {reason}")))?;
+            filling.fill(tree.root(), &lab.holes)?;
             let outcome = check(lab, &tree)?;
             let grade = Grade::new(lab, &outcome);
             let (is_as_expected, said) = match &outcome {
@@ -45,7 +44,7 @@ pub(crate) fn run(labs: &[Lab], only: Option<&Lab>, root: &Path, quick: bool) ->
         let judge_starter = |name| {
             judge(name, &starter, &|grade, warnings| 10 * grade.points() <= lab.points() && warnings == Some(""))
         };
-        let (hostile, mistaken): (Vec<_>, Vec<_>) = lab.wrong()?.into_iter().partition(Wrong::is_hostile);
+        let (hostile, mistaken): (Vec<_>, Vec<_>) = lab.wrong(&solution)?.into_iter().partition(Wrong::is_hostile);
         let mut exported = vec![None; lab.questions.len()];
         if lab.is_exported {
             export::remove_solutions(labs, lab, tree.root())?;
@@ -79,7 +78,7 @@ pub(crate) fn run(labs: &[Lab], only: Option<&Lab>, root: &Path, quick: bool) ->
                 })?,
                 Fate::DoesNotCompile => judge(&wrong.name, &wrong.filling, &|_, warnings| warnings.is_none())?,
                 Fate::Refused => {
-                    let refusal = solution.with(&wrong.filling).check(&lab.holes, &lab.allows);
+                    let refusal = wrong.filling.check(&lab.holes, &lab.allows);
                     let is_refused = refusal.is_err();
                     let reason = refusal.err().unwrap_or_default();
                     println!("{}  lab {} {}: {reason}", word(is_refused), lab.number, wrong.name);
