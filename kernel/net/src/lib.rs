@@ -68,7 +68,8 @@
 //!
 //! The G that serves the link of a shard passes on the frames that have arrived, and does what is due at a certain
 //! time, such as a retransmission. It parks until the interrupt of the link, or until something is due: while nothing
-//! happens, no timer fires. A G that writes sends its segments itself.
+//! happens, no timer fires. A G that writes sends its segments itself. With several shards, the G that serves the device
+//! also passes on the frames of one of them.
 
 #![no_std]
 #![deny(unsafe_code)]

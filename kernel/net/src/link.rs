@@ -44,7 +44,7 @@ pub trait Link: Send {
     /// Copies the next frame that has arrived to the beginning of `room`, which has the length of the
     /// [largest](Self::largest). Returns the length of the frame. Afterwards there is room for one frame to send, which is
     /// the answer. Returns `None` if no frame has arrived, or there would be no room for the answer. A link may exchange
-    /// `room` for one of the same length that has the frame.
+    /// `room` for one that has the frame, and that suffices for its next frame.
     fn receive(&mut self, room: &mut Vec<u8>) -> Option<usize>;
 
     /// Whether the device knows that the data of the frame is right that [`receive`](Self::receive) has returned last. Its

@@ -60,6 +60,18 @@ impl<Plat: Platform> Shard<Plat> {
         }
     }
 
+    /// Passes on some of the frames that have arrived, in place of the G that serves the link. That G wakes if there are more,
+    /// or if another G has the lock: the caller also has frames for other shards, so it must not wait.
+    pub(crate) fn serve_now(&'static self) {
+        if let Some(mut state) = self.state.try_lock() {
+            let now = state.now();
+            state.receive(BATCH, now);
+            self.unlock(state);
+        } else {
+            self.wake.raise();
+        }
+    }
+
     /// Returns the addresses of this computer if they have changed. Called by the G that serves the link.
     pub(crate) fn take_news(&'static self) -> Option<Own> {
         self.state.lock().take_news()

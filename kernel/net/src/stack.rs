@@ -172,7 +172,10 @@ impl<Plat: Platform> Stack<Plat> {
                 self.tell_addresses();
             }),
             (Some(shard), _) => shard.serve(|| {}),
-            (None, Some(steering)) => steering.serve(|shard| self.shards[shard].announce()),
+            (None, Some(steering)) => {
+                let shard = |number: usize| &self.shards[number];
+                steering.serve(|number| shard(number).announce(), |number| shard(number).serve_now());
+            }
             (None, None) => {}
         }
     }

@@ -3,13 +3,17 @@
 //!
 //! ```text
 //!   device ─▶ serve ─┬─▶ frames of shard 0 ─▶ the G of shard 0
-//!      ▲             └─▶ frames of shard 1 ─▶ the G of shard 1
+//!      ▲             └─▶ frames of shard 1 ─▶ the G of shard 1, or `serve` itself
 //!      └──────────────── what the shards send
 //! ```
 //!
 //! The segments of a connection, and the ICMP messages about them, go to its shard, in the order in which they have
 //! arrived. The answers of neighbours go to all shards, because each has asked for itself. Everything else goes to the
 //! owner of the UDP sockets and the services.
+//!
+//! `serve` takes a batch of frames from the device. Then it wakes the Gs of all but one of the shards that get some of
+//! them, and does the work of the last one itself. So one stream needs no second G, which another CPU would begin to run
+//! for each few frames: that CPU can run the program.
 //!
 //! The lock of the device is held for one frame at a time, and while it is held, no other lock is taken.
 
@@ -46,13 +50,20 @@ struct Part<Plat: Platform> {
     is_stalled: AtomicBool,
 }
 
+/// What the G that serves the device uses.
+struct Receiver {
+    /// Memory for the frame that arrives.
+    room: Vec<u8>,
+    /// The frames of a batch, for each shard.
+    batches: Vec<Vec<Arrived>>,
+}
+
 /// What the links of several shards share.
 pub(crate) struct Steering<Plat: Platform> {
     device: Mutex<&'static mut dyn Link, Plat>,
     parts: Vec<Part<Plat>>,
     flows: Flows,
-    /// Memory for the frame that arrives. Used by the G that serves the device.
-    received: Mutex<Vec<u8>, Plat>,
+    receiver: Mutex<Receiver, Plat>,
     /// Wakes that G.
     wake: Wake<Plat>,
     is_closed: AtomicBool,
@@ -62,7 +73,7 @@ pub(crate) struct Steering<Plat: Platform> {
 pub(crate) struct Memory<Plat: Platform> {
     steering: Reserved<Steering<Plat>>,
     parts: Vec<Part<Plat>>,
-    received: Vec<u8>,
+    receiver: Receiver,
     queues: Vec<Queue<Plat>>,
 }
 
@@ -72,9 +83,15 @@ impl<Plat: Platform> Memory<Plat> {
     /// # Errors
     /// There is no memory.
     pub(crate) fn new(shards: usize, largest: usize) -> Result<Self, OutOfResources> {
-        let (mut parts, queues) = (room(shards)?, room(shards)?);
+        let (mut parts, queues, mut batches) = (room(shards)?, room(shards)?, room(shards)?);
         parts.resize_with(shards, || Part { arrived: Mutex::new(VecDeque::new()), is_stalled: AtomicBool::new(false) });
-        Ok(Self { steering: Reserved::new()?, parts, received: room_for_frame(largest)?, queues })
+        batches.resize_with(shards, Vec::new);
+        Ok(Self {
+            steering: Reserved::new()?,
+            parts,
+            receiver: Receiver { room: room_for_frame(largest)?, batches },
+            queues,
+        })
     }
 
     /// Makes the steering of a device, and the links of the shards.
@@ -84,8 +101,8 @@ impl<Plat: Platform> Memory<Plat> {
         flows: Flows,
         wake: Wake<Plat>,
     ) -> (&'static Steering<Plat>, &'static mut [Queue<Plat>]) {
-        let (parts, received, is_closed) = (self.parts, Mutex::new(self.received), AtomicBool::new(false));
-        let steering = Steering { device: Mutex::new(device), parts, flows, received, wake, is_closed };
+        let (parts, receiver, is_closed) = (self.parts, Mutex::new(self.receiver), AtomicBool::new(false));
+        let steering = Steering { device: Mutex::new(device), parts, flows, receiver, wake, is_closed };
         let steering = &*self.steering.fill(steering);
         self.queues.extend(steering.parts.iter().map(|part| Queue::new(steering, part)));
         (steering, self.queues.leak())
@@ -104,11 +121,12 @@ impl<Plat: Platform> Steering<Plat> {
         self.wake.raise();
     }
 
-    /// Serves the device until it is closed. Calls `wake` with the number of a shard that has something to do.
-    pub(crate) fn serve(&'static self, wake: impl Fn(usize)) {
+    /// Serves the device until it is closed. Calls `wake` or `serve_now` with the number of a shard that has something to
+    /// do. `serve_now` does it, or wakes the G of the shard if that would block.
+    pub(crate) fn serve(&'static self, wake: impl Fn(usize), serve_now: impl Fn(usize)) {
         // Ordering: `wake` orders this and `close`.
         while !self.is_closed.load(Ordering::Relaxed) {
-            let has_more = self.receive(&wake);
+            let has_more = self.receive(&wake, &serve_now);
             let (until, can_send, is_broken) = {
                 let mut device = self.device.lock();
                 device.flush();
@@ -130,21 +148,38 @@ impl<Plat: Platform> Steering<Plat> {
     }
 
     /// Passes on some of the frames that have arrived. Returns whether there may be more.
-    fn receive(&'static self, wake: &impl Fn(usize)) -> bool {
-        let mut received = self.received.lock();
+    fn receive(&'static self, wake: &impl Fn(usize), serve_now: &impl Fn(usize)) -> bool {
+        let mut receiver = self.receiver.lock();
+        let Receiver { room, batches } = &mut *receiver;
+        let mut has_more = true;
         for _ in 0..BATCH {
             let mut device = self.device.lock();
-            let Some(bytes) = device.receive(&mut received) else { return false };
+            let Some(bytes) = device.receive(room) else {
+                has_more = false;
+                break;
+            };
             let is_checked = device.is_checked();
             drop(device);
-            let frame = &received[..bytes];
-            for shard in self.shards_of(frame) {
-                if self.parts[shard].put(frame, is_checked) {
-                    wake(shard);
+            for shard in self.shards_of(&room[..bytes]) {
+                // Without memory the frame is lost.
+                if batches[shard].try_reserve(1).is_ok()
+                    && let Ok(frame) = copy(&room[..bytes])
+                {
+                    batches[shard].push(Arrived { frame, is_checked });
                 }
             }
         }
-        true
+        let mut last = None;
+        for (number, (part, batch)) in self.parts.iter().zip(batches).enumerate() {
+            if part.put(batch)
+                && let Some(other) = last.replace(number)
+            {
+                wake(other);
+            }
+        }
+        drop(receiver);
+        last.inspect(|&shard| serve_now(shard));
+        has_more
     }
 
     /// Returns the shards that get a frame.
@@ -160,14 +195,21 @@ impl<Plat: Platform> Steering<Plat> {
 }
 
 impl<Plat: Platform> Part<Plat> {
-    /// Adds a frame. Returns whether it is the first one. Loses it if there is no room, or no memory.
-    fn put(&self, frame: &[u8], is_checked: bool) -> bool {
-        let Ok(frame) = copy(frame) else { return false };
-        let mut arrived = self.arrived.lock();
-        if arrived.len() < FRAMES && arrived.try_reserve(1).is_ok() {
-            arrived.push_back(Arrived { frame, is_checked });
+    /// Adds the frames of a batch, which is empty afterwards. Loses frames if there is no room, or no memory. Returns whether
+    /// the shard has to be told of them. If older ones wait, it was told of these: a G that takes frames has the lock of the
+    /// shard, and before it unlocks, it asks `Queue::due`. If frames are left then, the G of the shard runs.
+    fn put(&self, batch: &mut Vec<Arrived>) -> bool {
+        if batch.is_empty() {
+            return false;
         }
-        arrived.len() == 1
+        let mut arrived = self.arrived.lock();
+        let is_first = arrived.is_empty();
+        batch.truncate(FRAMES.saturating_sub(arrived.len()));
+        if arrived.try_reserve(batch.len()).is_ok() {
+            arrived.extend(batch.drain(..));
+        }
+        batch.clear();
+        is_first && !arrived.is_empty()
     }
 }
 
@@ -278,9 +320,9 @@ impl<Plat: Platform> Link for Queue<Plat> {
             return None;
         }
         let Arrived { frame: received, is_checked } = self.part.arrived.lock().pop_front()?;
-        frame[..received.len()].copy_from_slice(&received);
         self.is_checked = is_checked;
-        Some(received.len())
+        *frame = received;
+        Some(frame.len())
     }
 
     fn is_checked(&self) -> bool {
