@@ -47,6 +47,11 @@ pub trait Link: Send {
     /// `room` for one that has the frame, and that suffices for its next frame.
     fn receive(&mut self, room: &mut Vec<u8>) -> Option<usize>;
 
+    /// Whether a further frame has arrived, as far as the link knows without effort.
+    fn has_arrived(&self) -> bool {
+        false
+    }
+
     /// Whether the device knows that the data of the frame is right that [`receive`](Self::receive) has returned last. Its
     /// checksums of TCP and UDP may then be wrong, and are not looked at.
     fn is_checked(&self) -> bool {

@@ -272,6 +272,13 @@ pub(crate) struct Segment {
     pub(crate) bytes: usize,
 }
 
+impl Segment {
+    /// Whether the segment has data, and neither begins nor ends anything.
+    pub(crate) fn is_data(&self) -> bool {
+        self.bytes != 0 && !self.is_syn && !self.is_fin && !self.is_rst
+    }
+}
+
 /// Reads the addresses and ports of a frame. smoltcp checks the rest of the frame later.
 pub(crate) fn classify(frame: &[u8]) -> Class {
     let Ok(frame) = EthernetFrame::new_checked(frame) else { return Class::Other };

@@ -285,6 +285,31 @@ fn data_after_the_end_of_the_data_is_no_access_outside_of_the_memory() {
 }
 
 #[test]
+fn segments_of_a_stream_that_arrive_together_are_acknowledged_together() {
+    let (mut bench, listener) = computer();
+    let mut peer = Peer::new(100, 7);
+    peer.connect(&mut bench);
+    let stream = bench.state.accept(listener).unwrap();
+    let (segment, mut buffer) = ([7; 1_000], [0; 60_000]);
+    for (segments, acknowledgements) in [(1, 1), (2, 1), (10, 1), (50, 3)] {
+        for _ in 0..segments {
+            let frame = peer.segment(ACK, &segment);
+            peer.next = peer.next.wrapping_add(1_000);
+            bench.other.lock().unwrap().arrived.push_back(frame);
+        }
+        // A part of the window is acknowledged although more has arrived, so that the peer does not stop.
+        bench.state.receive(100, bench.now);
+        assert_eq!(peer.receive(&mut bench), vec![ACK; acknowledgements], "{segments} segments");
+        assert_eq!(peer.confirmed, peer.next);
+        let received = bench.state.connection(stream).unwrap().receive(&mut buffer);
+        assert_eq!(received, Ok(segments * 1_000));
+        bench.state.settle_read(stream, segments * 1_000);
+        peer.receive(&mut bench);
+    }
+    bench.state.release(stream, bench.now);
+}
+
+#[test]
 fn flood_of_connections_is_bounded_and_does_not_disturb_others() {
     let (mut bench, listener) = computer();
     let mut old = Peer::new(100, 7);

@@ -39,6 +39,9 @@ pub(crate) const HALF_OPEN: Duration = Duration::from_secs(10);
 /// with each loss, up to a minute, and shortens it only when data is confirmed that was sent once (RFC 9293, 3.8.1). So
 /// after heavy losses, this must be the time of several attempts at one a minute.
 pub(crate) const SILENCE: Duration = Duration::from_secs(300);
+/// After so many bytes at the latest, data that has arrived is acknowledged, and the program can have it, although more of it
+/// may have arrived: a part of the window, so that the peer goes on sending.
+const UNSETTLED_BYTES: usize = WINDOW_BYTES / 4;
 /// How long a peer may keep its half of a connection open that the program has dropped.
 pub(crate) const CLOSING: Duration = Duration::from_secs(30);
 
@@ -64,6 +67,9 @@ pub(crate) struct State<Plat: Platform> {
     asleep_until: Instant,
     /// Whether that G waits until the link can send.
     is_stalled: bool,
+    /// The connection that has still to be [settled](Self::settle), and how many bytes it has received since it was. There is
+    /// none when the state is unlocked.
+    unsettled: Option<(usize, usize)>,
     woken_by: WokenBy,
     pub(crate) last_port: u16,
     /// For `connect`, which waits for an address of this computer.
@@ -143,6 +149,7 @@ impl<Plat: Platform> State<Plat> {
             abandoned: 0,
             asleep_until: Instant::NEVER,
             is_stalled: false,
+            unsettled: None,
             woken_by,
             last_port: (seed >> 16) as u16,
             configured: memory.configured.fill(Waits::new()),
@@ -180,17 +187,53 @@ impl<Plat: Platform> State<Plat> {
 
     /// Passes on up to `most` frames that have arrived. Returns whether there may be more.
     pub(crate) fn receive(&mut self, most: usize, now: Instant) -> bool {
+        let mut has_more = true;
         for _ in 0..most {
-            let Some(bytes) = self.wire.link.receive(&mut self.received) else { return false };
+            let Some(bytes) = self.wire.link.receive(&mut self.received) else {
+                has_more = false;
+                break;
+            };
             if self.wire.link.is_checked() || is_intact(&self.received[..bytes]) {
                 self.pass_on(bytes, now);
             }
         }
-        true
+        self.settle_received(now);
+        has_more
+    }
+
+    /// Whether a connection that has got a segment need not be settled before the next frame, which has arrived already. So
+    /// the segments of a stream that arrive together are acknowledged together, and ready the reader once.
+    fn may_settle_later(&mut self, index: usize, class: Class) -> bool {
+        let Class::Connection(_, segment) = class else { return false };
+        let is_streaming = self.connections.get(index).is_some_and(|it| it.owner == Owner::Stream);
+        let bytes = segment.bytes + self.unsettled.map_or(0, |(_, bytes)| bytes);
+        let may_wait = segment.is_data() && is_streaming && bytes < UNSETTLED_BYTES;
+        if may_wait {
+            self.unsettled = Some((index, bytes));
+        }
+        may_wait
+    }
+
+    /// Whether a frame has only further data of a connection.
+    fn continues(&mut self, index: usize, class: Class) -> bool {
+        let Class::Connection(key, segment) = class else { return false };
+        segment.is_data() && self.connections.get(index).is_some_and(|connection| connection.key == key)
+    }
+
+    /// Settles the connection that could wait for it.
+    fn settle_received(&mut self, now: Instant) {
+        if let Some((index, _)) = self.unsettled.take() {
+            self.settle(index, now);
+        }
     }
 
     fn pass_on(&mut self, bytes: usize, now: Instant) {
         let class = classify(&self.received[..bytes]);
+        if let Some((index, _)) = self.unsettled
+            && !self.continues(index, class)
+        {
+            self.settle_received(now);
+        }
         if class == Class::Neighbour {
             self.answer_own_question(bytes);
         }
@@ -253,6 +296,10 @@ impl<Plat: Platform> State<Plat> {
                 {
                     connection.begin(segment.sequence);
                 }
+                if self.wire.link.has_arrived() && self.may_settle_later(index, class) {
+                    return;
+                }
+                self.unsettled = None;
                 self.settle(index, now);
             }
             (None, Class::Neighbour) => {

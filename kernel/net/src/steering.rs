@@ -236,8 +236,9 @@ pub(crate) struct Queue<Plat: Platform> {
     largest: usize,
     largest_to_send: usize,
     largest_to_cut: Option<usize>,
-    /// Whether the device knows that the last frame is right.
+    /// Whether the device knows that the last frame is right, and whether a further one had arrived with it.
     is_checked: bool,
+    has_arrived: bool,
     /// Whether the device has frames that it need not look at before `flush`.
     has_sent: bool,
     /// The frames for which the device had no room. There are few, because then the shard sends no more.
@@ -250,8 +251,21 @@ impl<Plat: Platform> Queue<Plat> {
         let (mac, may_damage) = (device.mac(), device.may_damage());
         let (largest, largest_to_send, largest_to_cut) =
             (device.largest(), device.largest_to_send(), device.largest_to_cut());
-        let (is_checked, has_sent, held) = (false, false, VecDeque::new());
-        Self { steering, part, mac, may_damage, largest, largest_to_send, largest_to_cut, is_checked, has_sent, held }
+        let [is_checked, has_arrived, has_sent] = [false; 3];
+        let held = VecDeque::new();
+        Self {
+            steering,
+            part,
+            mac,
+            may_damage,
+            largest,
+            largest_to_send,
+            largest_to_cut,
+            is_checked,
+            has_arrived,
+            has_sent,
+            held,
+        }
     }
 
     /// Sends what was held. Returns whether all was sent.
@@ -319,10 +333,16 @@ impl<Plat: Platform> Link for Queue<Plat> {
         if !self.can_send() {
             return None;
         }
-        let Arrived { frame: received, is_checked } = self.part.arrived.lock().pop_front()?;
-        self.is_checked = is_checked;
+        let mut arrived = self.part.arrived.lock();
+        let Arrived { frame: received, is_checked } = arrived.pop_front()?;
+        (self.is_checked, self.has_arrived) = (is_checked, !arrived.is_empty());
+        drop(arrived);
         *frame = received;
         Some(frame.len())
+    }
+
+    fn has_arrived(&self) -> bool {
+        self.has_arrived
     }
 
     fn is_checked(&self) -> bool {

@@ -82,6 +82,10 @@ impl Link for Scripted {
         Some(received.len())
     }
 
+    fn has_arrived(&self) -> bool {
+        !self.0.lock().unwrap().arrived.is_empty()
+    }
+
     fn can_send(&mut self) -> bool {
         self.0.lock().unwrap().room != 0
     }

@@ -237,13 +237,18 @@ impl<T: Payload> Ring<T> {
         self.free = next;
     }
 
+    /// Whether the device says that it has completed a further request.
+    pub(crate) fn has_completed(&self) -> bool {
+        self.rings.completed() != self.taken
+    }
+
     /// Takes the next completed request, and the number of bytes that the device says it has written for it. Returns
     /// `None` if no further request is completed.
     ///
     /// # Errors
     /// If the device has completed a request that is not in flight. The queue can then not be used any more.
     pub(crate) fn complete(&mut self) -> Result<Option<(T, u32)>, NotInFlight> {
-        if self.rings.completed() == self.taken {
+        if !self.has_completed() {
             return Ok(None);
         }
         let (token, written) = self.rings.used(self.taken);

@@ -106,6 +106,10 @@ impl Link for NetDevice {
         Some(received.bytes)
     }
 
+    fn has_arrived(&self) -> bool {
+        self.device.has_arrived()
+    }
+
     fn is_checked(&self) -> bool {
         self.is_checked
     }

@@ -230,6 +230,11 @@ impl<D: Doorbell> Frames<D> {
         }
     }
 
+    /// Whether the device says that it has completed a buffer.
+    pub(super) fn has_completed(&self) -> bool {
+        self.ring.has_completed()
+    }
+
     /// Takes the next buffer that the device has completed, and how much the device says it has written.
     fn complete(&mut self) -> Option<(Memory, u32)> {
         if self.is_broken {

@@ -159,6 +159,11 @@ impl<T: Transport, D: Doorbell> Device<T, D> {
         received
     }
 
+    /// Whether the device says that a frame has arrived.
+    pub fn has_arrived(&self) -> bool {
+        self.receive.has_completed()
+    }
+
     /// Whether there is room for a frame to send. If there is not, the device interrupts when there is.
     pub fn can_send(&mut self) -> bool {
         if self.send.can_send() {
