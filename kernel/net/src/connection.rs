@@ -55,8 +55,8 @@ pub(crate) struct Connection {
     pub(crate) buffers: Option<Buffers>,
     /// The only peer of a UDP socket, if the program has chosen one.
     pub(crate) peer: Option<SocketAddr>,
-    /// When the connection is given up if it belongs to no stream, and nothing arrives. When the datagrams of a UDP
-    /// socket are dropped if its neighbour does not answer.
+    /// When the connection is given up if nothing arrives and it belongs to no stream, or is in the state LAST-ACK. When the
+    /// datagrams of a UDP socket are dropped if its neighbour does not answer.
     pub(crate) end: Instant,
     pub(crate) sent: Sent,
     /// What an ICMP message has said about its last segments or datagrams: see `icmp`.
@@ -252,11 +252,12 @@ impl Connection {
             }
             return;
         }
-        let keepalive = self.keepalive;
-        if owner == Owner::Closing && self.socket().state() == State::FinWait2 {
-            self.end = self.end.min(now + CLOSING);
-        }
+        let (keepalive, last) = (self.keepalive, self.end);
+        let mut end = if owner == Owner::Closing { last } else { Instant::NEVER };
         let socket = self.socket();
+        if owner == Owner::Closing && socket.state() == State::FinWait2 {
+            end = end.min(now + CLOSING);
+        }
         let limit = match (owner, socket.state()) {
             // Nobody reads the data that arrives. smoltcp would count the silence before the end of the stream, too.
             (Owner::Closing, _) if socket.can_recv() || is_over => {
@@ -268,6 +269,15 @@ impl Connection {
                 socket.set_ack_delay(None);
                 None
             }
+            (Owner::Stream, State::LastAck) if is_over => {
+                socket.abort();
+                None
+            }
+            // smoltcp would count the answer to a probe of a closed window as silence, because it acknowledges nothing new.
+            (Owner::Stream, State::LastAck) => {
+                end = last.min(now + SILENCE);
+                None
+            }
             (Owner::HalfOpen(_), _) => Some(HALF_OPEN),
             (_, State::SynSent) => Some(CONNECTING),
             // smoltcp would also end a connection in which both sides are silent.
@@ -277,5 +287,6 @@ impl Connection {
             _ => None,
         };
         socket.set_timeout(limit.and_then(std_duration));
+        self.end = end;
     }
 }

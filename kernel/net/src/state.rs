@@ -262,7 +262,7 @@ impl<Plat: Platform> State<Plat> {
         let mut by_none = Sent::new();
         let (sockets, sent) = match connection.and_then(|index| self.connections.get(index)) {
             Some(connection) => {
-                if connection.owner == Owner::Closing {
+                if connection.end != Instant::NEVER && connection.owner != Owner::Datagrams {
                     connection.end = now + SILENCE;
                 }
                 // The peer sends it again.
@@ -348,7 +348,7 @@ impl<Plat: Platform> State<Plat> {
         let is_done = due > now || self.wire.was_full || connection.owner == Owner::Datagrams;
         debug_assert!(is_done, "a connection has something to send, and does not send it");
         let end = match connection.owner {
-            Owner::Closing => connection.end,
+            Owner::Closing | Owner::Stream => connection.end,
             Owner::Datagrams if connection.sent.is_unresolved => {
                 if !was_unresolved {
                     connection.end = now + NO_NEIGHBOUR;

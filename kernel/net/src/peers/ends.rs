@@ -7,6 +7,7 @@ use super::*;
 use crate::abandoned::Users;
 use crate::packet::std_duration;
 use crate::sequence::Sent;
+use crate::state::SILENCE;
 use crate::time_wait::{KEPT, MOST, TimeWaits};
 
 /// Lets a peer that was connected be silent. Returns after how much time the connection has ended, and how often the peer
@@ -120,6 +121,21 @@ fn reset_ends_a_connection_in_every_state_but_only_with_the_right_number() {
             assert_eq!(bench.state.usage(), Usage::default(), "{state} {is_right}");
         }
     }
+}
+
+#[test]
+fn silent_peer_is_given_up_although_both_have_ended_their_data() {
+    let (mut bench, listener) = computer();
+    let (_, stream) = in_state(&mut bench, listener, TcpState::LastAck);
+    bench.state.connection(stream).unwrap().is_shut[1] = true;
+    bench.state.settle(stream, bench.now);
+    let began = bench.now;
+    while bench.state.connection(stream).unwrap().socket().state() == TcpState::LastAck {
+        bench.now += Duration::from_secs(1);
+        bench.serve();
+    }
+    assert_eq!(bench.now - began, SILENCE);
+    bench.state.release(stream, bench.now);
 }
 
 #[test]

@@ -68,6 +68,27 @@ fn cross_slowly(conditions: Conditions, seeds_of_shards: [(usize, &[u64]); 2]) {
     }
 }
 
+/// The reader has ended its own data before, so the writer is in the state LAST-ACK when it has written all.
+#[test]
+fn reader_that_has_ended_its_data_may_pause_for_ten_minutes() {
+    const BYTES: usize = 100_000;
+    with_pair(Conditions::default(), 3, |_, server, client| {
+        let listener = TcpListener::bind_on(server, "0.0.0.0:7").unwrap();
+        let near = connect(client, 7).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        near.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(far.read(&mut [0]), Ok(0));
+        far.write_all(&vec![7; BYTES]).unwrap();
+        far.shutdown(Shutdown::Write).unwrap();
+        sleep(Duration::from_secs(600));
+        let (mut received, mut buffer) = (0, vec![0; 65_536]);
+        while received < BYTES {
+            received += near.read(&mut buffer).unwrap();
+        }
+        assert_eq!((received, near.read(&mut buffer)), (BYTES, Ok(0)));
+    });
+}
+
 /// With these seeds, one side once waited in vain for the last byte of a window. If 20 % are lost, a few in a thousand seeds
 /// end with a peer that is silent for 300 s.
 #[test]
