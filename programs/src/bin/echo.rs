@@ -62,9 +62,11 @@ fn echo_datagrams(socket: &UdpSocket) -> Result<(), NetError> {
     let mut buffer = [0; MAX_DATAGRAM];
     loop {
         let (count, sender) = socket.recv_from(&mut buffer)?;
+        // Counted before: a peer that has its datagram may end the program, which then prints the count.
+        BYTES.fetch_add(count as u64, Ordering::Relaxed);
         // Datagrams may be lost, so what cannot be returned is none of the others' business.
-        if socket.send_to(&buffer[..count], sender).is_ok() {
-            BYTES.fetch_add(count as u64, Ordering::Relaxed);
+        if socket.send_to(&buffer[..count], sender).is_err() {
+            BYTES.fetch_sub(count as u64, Ordering::Relaxed);
         }
     }
 }
