@@ -6,9 +6,9 @@
 //! code of the firmware are marked as stale at boot, and are filled with zeros when they are allocated for the first
 //! time.
 //!
-//! With the PVH protocol, too, QEMU runs SeaBIOS before the kernel. SeaBIOS executes code in only twenty of these
-//! frames. But if one of them later belonged to the stack that is reused most often, `fib27_cut12` took up to three
-//! times as long.
+//! With the PVH protocol, too, QEMU runs SeaBIOS before the kernel. SeaBIOS executes code in only twenty frames that
+//! are usable afterwards. But if one of them later belonged to the stack that is reused most often, `fib27_cut12` took
+//! up to three times as long.
 
 use core::ops::Range;
 
@@ -24,7 +24,8 @@ pub(crate) enum FormerUse {
 }
 
 impl FormerUse {
-    /// Returns which of the first `frames` frames are stale. The last of these is the last usable frame below 4 GiB.
+    /// Returns which of the first `frames` frames are stale. For [`SeaBios`](Self::SeaBios), the last of these `frames`
+    /// frames must be the last usable one below 4 GiB.
     ///
     /// SeaBIOS moves its initialisation, which has 100 KiB, to memory that it allocates below 4 GiB (`reloc_preinit` in
     /// its `src/post.c`). This memory is just below the area for its tables, which is at the end of the memory and has

@@ -90,10 +90,10 @@ pub(crate) fn leak<T>(value: T) -> Result<&'static mut T, OutOfMemory> {
     leak_made(|| Ok(value))
 }
 
-/// Like [`leak`], for a value that `make` makes, if there is memory for it.
+/// Like [`leak`], for the value that `make` returns. Calls `make` only if there is memory for the value.
 ///
 /// # Errors
-/// If there is no memory for the value, or that of `make`.
+/// If there is no memory for the value. Otherwise the error of `make`.
 pub(crate) fn leak_made<T, E: From<OutOfMemory>>(make: impl FnOnce() -> Result<T, E>) -> Result<&'static mut T, E> {
     let mut values = Vec::new();
     values.try_reserve_exact(1).map_err(|_| OutOfMemory)?;

@@ -90,7 +90,8 @@ pub(super) fn allocate(class: usize) -> Result<NonNull<u8>, OutOfMemory> {
 #[inline(never)]
 fn refill(class: usize) -> Result<NonNull<u8>, OutOfMemory> {
     let shared = take(class);
-    // If there is no memory for a span, memory was freed in vain. Perhaps objects of this class were among it.
+    // If there is no memory for a span, `make_span` has freed cached memory, but not enough. Perhaps objects of this
+    // class have returned to their spans meanwhile, so the class is asked again.
     let chain = shared.map_or_else(|| make_span(class), Ok).or_else(|error| take(class).ok_or(error));
     let mut chain = chain?;
     let object = chain.pop().ok_or(OutOfMemory)?;
@@ -118,7 +119,7 @@ fn make_span(class: usize) -> Result<Chain, OutOfMemory> {
     Ok(unsafe { span_memory().divide(class, run.first_page(), pages) })
 }
 
-/// Frees an object to this CPU's magazines. If these are full, the CPUs share one of them.
+/// Frees an object to this CPU's magazines. If both are full, one of them becomes a chain that the CPUs share.
 ///
 /// # Safety
 /// The object must have come from [`allocate`] with the same class, and must not be in use.

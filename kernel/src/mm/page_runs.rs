@@ -21,9 +21,9 @@ use super::frame::{self, Priority};
 use super::shared_lock::SharedLock;
 use super::{paging, pressure, tlb};
 
-/// How many frames are allocated at a time, if there is such a block.
+/// How many frames are allocated at a time, if there is a free block of this size.
 const BATCH: usize = 16;
-/// How many runs that wait are looked at when a run is allocated.
+/// How many of the runs that wait for an epoch are freed, at most, when a run is allocated.
 const WAITING_AT_ONCE: usize = 4;
 /// The number of pages of a window.
 const WINDOW_PAGES: usize = WINDOW_BYTES as usize / PAGE_SIZE;
@@ -97,7 +97,7 @@ pub(super) fn allocate(size: Size) -> Result<Run, OutOfMemory> {
 fn reserve(size: Size) -> Result<Run, OutOfMemory> {
     for _ in 0..WAITING_AT_ONCE {
         let epoch = RUNS.lock().first_epoch();
-        // This asks every CPU, so it is not done with the lock.
+        // `has_passed` reads the state of every CPU, so it is called without the lock.
         let Some(epoch) = epoch.filter(|&epoch| tlb::has_passed(epoch)) else { break };
         // SAFETY: all CPUs have flushed their translations of the runs that wait for this epoch.
         unsafe { RUNS.lock().free_waiting(epoch) };

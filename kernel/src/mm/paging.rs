@@ -3,8 +3,7 @@
 //! After the setup, page table entries are changed atomically, without a lock. So the page fault handlers of several
 //! CPUs may add pages at the same time, and [`translate`] may be called at any moment. Tables are never freed, and
 //! access rights never change. Pages are removed only from stacks and page runs that are not in use, and from sparse
-//! ranges. After that, the
-//! other CPUs must flush their translations of these pages: see `super::tlb`.
+//! ranges. After that, the other CPUs must flush their translations of these pages: see `super::tlb`.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -78,10 +77,10 @@ pub(crate) fn copy_upper_half(to: &mut PageTable) {
     }
 }
 
-/// Fills in the entries of the upper half of the top-level table, except those of physical memory and of the image.
-/// The windows for devices, stacks and the heap get new, empty tables. The other entries are copied from the page
-/// tables of the boot protocol. If the rust-osdev bootloader has started the kernel, the copied entries map the current
-/// stack and the boot information.
+/// Fills in the entries of the upper half of the top-level table, except those of physical memory and of the image. The
+/// windows for devices, stacks, sparse ranges and the heap get new, empty tables. The other entries are copied from the
+/// page tables of the boot protocol. If the rust-osdev bootloader has started the kernel, the copied entries map the
+/// current stack and the boot information.
 fn keep_boot_mappings(top: &mut PageTable) {
     let boot_top = Cr3::read().0.start_address();
     let physical_map_end = VirtAddr::new(DEVICES).p4_index();
@@ -271,8 +270,8 @@ fn install(entry: &AtomicU64, frame: PhysFrame, flags: PageTableFlags) -> bool {
     installed.is_ok()
 }
 
-/// Returns the entry of the last level for `address`, which must be in the window for devices, stacks or the heap.
-/// Allocates the page tables that are missing on the path to that entry.
+/// Returns the entry of the last level for `address`, which must be in the window for devices, stacks, sparse ranges or
+/// the heap. Allocates the page tables that are missing on the path to that entry.
 pub(super) fn entry_for(
     address: VirtAddr,
     allocate: &mut impl FnMut() -> Result<PhysFrame, OutOfMemory>,
@@ -295,8 +294,7 @@ pub(super) fn entry_for(
     Ok(entry(table, address.p1_index()))
 }
 
-/// Returns the entry of the last level for `address`, which must be in the window for devices, stacks or the heap.
-/// Returns `None` if a page table on the path to that entry is missing.
+/// Like [`entry_for`], but returns `None` if a page table on the path to that entry is missing.
 pub(super) fn find_entry(address: VirtAddr) -> Option<&'static AtomicU64> {
     entry_for(address, &mut || Err(OutOfMemory)).ok()
 }

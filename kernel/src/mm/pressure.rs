@@ -8,16 +8,15 @@ use super::stack::class;
 use super::{frame, heap};
 use crate::cpu::contexts;
 
-/// The functions of the scheduler that this layer calls. Two of them free and count the stacks of dead Gs, which the
-/// scheduler keeps with their stacks for the next Gs. The scheduler is in a layer above this one, so it registers these
-/// functions as hooks.
+/// The functions of the scheduler that this layer calls. Two of them free and count the stacks that dead Gs keep, so
+/// that the next Gs can use them. The scheduler is in a layer above this one, so it registers these functions as hooks.
 #[derive(Debug)]
 pub(crate) struct StackCache {
     /// Frees at most the given number of stacks. Returns how many it has freed.
     pub(crate) free: fn(usize) -> usize,
     /// Returns how many stacks are cached.
     pub(crate) count: fn() -> usize,
-    /// Notes that memory was taken or put into a cache, so that the background G gives back what is cached later.
+    /// Notes that memory was taken or put into a cache, so that the background G later frees what is cached.
     pub(crate) note_growth: fn(),
 }
 
@@ -47,8 +46,8 @@ fn free_cached_stacks(at_most: usize) -> usize {
 
 /// How many stacks of dead Gs are freed at a time.
 const STACKS_AT_ONCE: usize = 64;
-/// How many frames a G frees when there is no frame for a page of its stack, and the background G in one piece of its
-/// work. They are enough for this page and for many later ones.
+/// How many frames are freed at a time: by a G for a page of whose stack there is no frame, and by the background G.
+/// They are enough for this page and for many later ones.
 const FRAMES_AT_ONCE: usize = 64;
 
 /// Frees cached memory until at least `frames` frames are freed or no cached memory is left. Returns how many frames

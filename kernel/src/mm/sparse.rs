@@ -1,9 +1,9 @@
 //! Ranges of addresses whose pages have frames only while they are used: the buffers of connections.
 //!
-//! Code withdraws a page of a range that it goes on using. So unlike the addresses of a stack or of a page run, the
-//! address of the page may be needed again before every CPU has flushed its translation ([`tlb`]). Until then the page
-//! table entry keeps the frame, but is not present: if the page is needed sooner, it gets the same frame again, for
-//! which old translations are right.
+//! The owner of a range withdraws some of its pages, and goes on using the range. So unlike the addresses of a stack or
+//! of a page run, the address of a withdrawn page may be needed again before every CPU has flushed its translation
+//! ([`tlb`]). Until then the page table entry keeps the frame, but is not present: if the page is needed sooner, it
+//! gets the same frame again, for which old translations are right.
 //!
 //! ```text
 //!                 commit                          withdraw
@@ -29,14 +29,15 @@ use crate::cpu::sync::{InterruptMutex, with_interrupts_off};
 const PAGES: u32 = u32::BITS;
 const BYTES: u64 = PAGES as u64 * PAGE_SIZE as u64;
 
-/// How many frames are taken from the frame allocator, and given back to it, at a time. That needs two more pages of the
-/// caller's stack than the rest of this module: see [`ahead`](super::stack). A G that waits for its peer would keep them.
+/// How many frames are taken from the frame allocator, and given back to it, at a time. A call of the frame allocator
+/// touches two more pages of the caller's stack (see `mm::stack::ahead`), and a G that then waits for its peer keeps
+/// them. With batches, most callers do not need these pages.
 const BATCH: usize = 16;
 
 /// Frames that are not in use.
 static FRAMES: InterruptMutex<heapless::Vec<PhysFrame, { 2 * BATCH }>> = InterruptMutex::new(heapless::Vec::new());
 
-/// Takes a frame, without or with a call of the frame allocator.
+/// Takes a frame from [`FRAMES`], or from the frame allocator if `FRAMES` is empty.
 fn take_frame() -> Result<PhysFrame, OutOfMemory> {
     let ready = FRAMES.lock().pop();
     ready.map_or_else(take_frames, Ok)
@@ -55,7 +56,8 @@ fn take_frames() -> Result<PhysFrame, OutOfMemory> {
     frame::allocate_for(Priority::Ordinary, 1)
 }
 
-/// Frees a frame that [`take_frame`] has returned, and that is mapped nowhere. Keeps it for later if there are not many.
+/// Frees a frame that [`take_frame`] has returned, and that is mapped nowhere. Keeps the frame in [`FRAMES`], unless
+/// that list is full.
 fn free_frame(frame: PhysFrame) {
     if FRAMES.lock().push(frame).is_err() {
         free_frames(frame);
@@ -88,7 +90,7 @@ pub(crate) struct Sparse {
     start: VirtAddr,
     /// The pages that have a frame and are not present.
     withdrawn: u32,
-    /// The epoch that must pass before their frames are freed.
+    /// The epoch that must pass before the frames of these pages are freed.
     epoch: u64,
 }
 
@@ -136,10 +138,11 @@ impl Sparse {
     }
 
     /// Frees the frames of the pages that were withdrawn, if no CPU uses a cached translation of them any more. Returns
-    /// whether that is so. The caller must have withdrawn the pages under the same lock.
+    /// `false` if a CPU may still use one. The caller must have withdrawn the pages under the same lock.
     pub(crate) fn reclaim(&mut self) -> bool {
         if self.withdrawn != 0 && !tlb::has_passed(self.epoch) {
-            // While Gs of this CPU give way to each other, it takes no interrupt.
+            // This CPU may take its next interrupt, at which it would flush its TLB, only at the end of a slice. So
+            // flush the TLB now.
             with_interrupts_off(tlb::pass);
             if !tlb::has_passed(self.epoch) {
                 return false;

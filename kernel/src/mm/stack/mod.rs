@@ -16,8 +16,8 @@
 //! | who needs a frame | what happens |
 //! |---|---|
 //! | a spawn, for the stack of the new G | it returns an error, even while there still are frames for existing stacks (`frame::Priority`) |
-//! | a G in user code that touches a page of its stack | it frees the stacks of dead Gs; if there are none, it panics |
-//! | code with preemption off | it gets a frame from its CPU's reserve, because it can neither free stacks nor panic |
+//! | a G in user code that touches a page of its stack | it frees cached memory; if no frame is free afterwards, it panics |
+//! | code with preemption off | it gets a frame from its CPU's reserve, because it can neither free memory nor panic |
 
 pub(super) mod ahead;
 pub(super) mod class;
