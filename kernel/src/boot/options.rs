@@ -96,8 +96,8 @@ pub(super) fn disk_model() -> Model {
     }
 }
 
-/// Returns the addresses of the computer, according to the options `ip` and `gateway`, of which each may have a value of
-/// the kind IPv4 and one of the kind IPv6, and `dns`.
+/// Returns the addresses of the computer, according to the options `ip`, `gateway` and `dns`. The first two may each be
+/// given twice: once for IPv4 and once for IPv6.
 pub(super) fn net_configuration() -> Configuration {
     let mut configuration = Configuration { ipv6: Ipv6::Automatic, ..Configuration::default() };
     let mut gateway6 = None;

@@ -10,7 +10,7 @@
 //! | *preempt count* | how many pins are in force on a CPU; also called its preemption-disable depth |
 //! | *pinned* | said of code that runs with a preempt count above zero: it stays on its CPU, and a G also stays on its M. In the scheduler the proof is [`Pinned`](gmp_sched::platform::Pinned); in a program the guard is [`PreemptGuard`] |
 //! | *preemption off* | the code is pinned or holds an [`InterruptMutex`](crate::sync::InterruptMutex): the CPU does not switch to another thread or G. Interrupts still come, unless they are off as well |
-//! | *pending* | said of a switch that was requested while preemption was off. It happens when preemption is on again |
+//! | *pending* | said of a switch that was requested and has not happened yet, because preemption is off or a handler runs |
 //!
 //! An `InterruptMutex` turns interrupts and preemption off. A handler runs with interrupts off, and its CPU does not
 //! switch before the handler returns.

@@ -4,9 +4,9 @@
 //! printed, and the other Gs continue. Joining the G returns [`JoinError::StackOverflow`] after a stack overflow, and
 //! [`JoinError::Panicked`] after a panic or an exception. The stack of the G is not unwound, so nothing that the G
 //! owned is dropped. If the G held a lock, the lock is never released. If it was about to send a value, the value is
-//! never sent. Its connections are reset, and its UDP sockets and listeners end: see [`kernel_net::Stack::abandon`]. The stack of the
-//! G is never used again, because other Gs may have references into that stack. If the G
-//! ran the function of a `Once`, the waiters and later callers of that `Once` panic.
+//! never sent. Its connections are reset, and its UDP sockets and listeners end: see [`kernel_net::Stack::abandon`]. The
+//! stack of the G is never used again, because other Gs may have references into that stack. If the G ran the function
+//! of a `Once`, the waiters and later callers of that `Once` panic.
 //!
 //! If the G has open scopes, their children continue, and they may borrow from the stack frames of the G and of its
 //! ancestors. So joining the G returns only after the last child has ended, as it would with unwinding. If a child

@@ -2,9 +2,9 @@
 //!
 //! The first CPU that panics stops all other CPUs by a non-maskable interrupt, which also reaches CPUs with interrupts
 //! off. This first CPU then prints the cause, details, and the cause again, and stops the kernel. The details contain
-//! the backtrace of the code that has failed, if the failure is in some code. If the kernel is at fault, the details
-//! also contain the state of every other CPU and the last log messages. If the program is at fault, they also contain
-//! the state of every G. The reporting CPU takes no lock and does not allocate, except in the program's `Display`
+//! the backtrace of the code that has failed. (A deadlock has none.) If the kernel is at fault, the details also
+//! contain the state of every other CPU and the last log messages. If the program is at fault, they also contain the
+//! state of every G. The reporting CPU takes no lock and does not allocate, except in the program's `Display`
 //! implementations, from which the message of a panic is formatted. If such an implementation blocks, waits for a lock
 //! of a CPU that has stopped, or panics, the report ends there.
 //!
@@ -73,8 +73,8 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     {
         isolation::end(goroutine, info, backtrace);
     }
-    // With preemption and interrupts on, either a G is in user code or none runs here. So the G that `at_fault` returns
-    // stays on this CPU.
+    // `at_fault` is called only if no G is in user code. So if a G runs here, preemption or interrupts are off, and the
+    // G stays on this CPU.
     let at_fault = || is_fault_of_program(info).then(goroutines::interrupted).flatten();
     if let Some(goroutine) = in_user_code.or_else(at_fault) {
         let cause = |console: &mut Emergency, _| write_cause(console, "panic", info);
@@ -83,7 +83,7 @@ fn panic(info: &PanicInfo<'_>) -> ! {
             write!(console, "{}", Frames(backtrace.clone()))
         })
     }
-    // A commit runs pinned, and a handler may interrupt it, whose panic would be the kernel's fault.
+    // A handler may have interrupted the commit. The panic of a handler is the kernel's fault, so it is excluded here.
     if let Some(parks) = goroutines::committing().filter(|_| percpu::trap_depth() == 0) {
         let cause = |console: &mut Emergency, _| write_cause(console, InCommit("panic", parks), info);
         end(STATUS_FATAL, None, Show::Goroutines, cause, |console, _| write!(console, "{}", Frames(backtrace.clone())))

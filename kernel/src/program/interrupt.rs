@@ -3,12 +3,13 @@
 use crate::console::wait_for_interrupt;
 use crate::platform::{Builder, Context, OnceCell};
 
-/// Returns a context that is done when the user asks the program to end: by Ctrl-C, or by the signal SIGINT for `boot` or
-/// for the process on the host. A program that has called this function has two seconds from then on. After them, and at
-/// the second Ctrl-C, it is ended, as programs are that have not called this function. A G of the kernel waits for the
+/// Returns a context that is done when the user asks the program to end: by Ctrl-C, or by the signal SIGINT for `boot`
+/// or for the process on the host. The program then has two seconds to end. After them, or at the second Ctrl-C, it is
+/// ended. (A program that has not called this function is ended at the first Ctrl-C.) A G of the kernel waits for the
 /// interrupt, so a deadlock of the program is not noticed any more.
 ///
-/// The first call makes the G. Another call at the same time waits for it, and blocks its G.
+/// The first call makes the G that waits for the interrupt. Another call at the same time blocks the calling G until
+/// the first call has returned.
 ///
 /// # Panics
 ///

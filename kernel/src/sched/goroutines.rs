@@ -38,8 +38,8 @@ pub(crate) fn in_user_code() -> Option<&'static Goroutine<Kernel>> {
     interrupted()
 }
 
-/// Returns the G that parks, if the code of this CPU is the commit of its park, which is the program's. The caller must
-/// not be able to migrate.
+/// Returns the G whose park this CPU is committing, if the commit is a function of the program. Such a commit runs on
+/// the stack of another G or of g0. The caller must not be able to migrate.
 pub(crate) fn committing() -> Option<&'static Goroutine<Kernel>> {
     Kernel::current_machine().and_then(Machine::committing)
 }

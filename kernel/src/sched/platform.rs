@@ -64,7 +64,7 @@ static FATAL: spin::Once<fn(Arguments<'_>) -> !> = spin::Once::new();
 impl Points for Kernel {
     #[inline(always)]
     fn point(site: Site) {
-        // Of the functions that contain such a point, only the one that raises a signal may be called by a handler.
+        // Many functions of the scheduler call `point`. Of these, a handler may call only the one that raises a signal.
         if site == Site::DeviceSignal {
             contexts::assert_may_raise();
         }
@@ -178,7 +178,7 @@ unsafe impl Platform for Kernel {
     }
 
     fn exit_thread(ended: EndedMachine<Self>) -> ! {
-        // `free_thread` makes the value again, from the argument of the thread, which is the same word.
+        // `free_thread` makes the `EndedMachine` again, from the thread's argument, which is the same word.
         let _ = ended.into_raw();
         // SAFETY: the scheduler calls this on the thread's own stack, pinned once, and nothing on that stack is used
         // any more.
@@ -289,7 +289,7 @@ fn restart_thread(
     machine: NewMachine<Kernel>,
 ) -> Result<&'static KernelThread, OutOfResources> {
     let stack = Stack::allocate_whole(THREAD_STACK).map_err(|_| OutOfResources)?;
-    // The thread makes the right again, from its argument, which is the same word.
+    // `run_machine` makes the `NewMachine` again, from the thread's argument, which is the same word.
     let _ = machine.into_raw();
     // SAFETY: the M is used again, so `free_thread` was called for its thread. Only this thread uses the stack until
     // `free_thread` is called again.
@@ -298,10 +298,10 @@ fn restart_thread(
     Ok(thread)
 }
 
-/// Frees the stack of an M's thread that has ended and has left the stack.
+/// Frees the stack of an M's thread that has ended and has left the stack. Allows the scheduler to use the M again.
 ///
 /// # Safety
-/// Must be called once for each end of the thread, with the end of its stack.
+/// Must be called once each time that the thread has ended, with the upper end of its stack.
 pub(super) unsafe fn free_thread(thread: &'static KernelThread, stack_end: usize) {
     // SAFETY: the thread had a stack with this end, which was leaked when the thread got it. The thread does not run
     // any more, as the caller promises.

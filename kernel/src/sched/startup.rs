@@ -103,7 +103,7 @@ pub(crate) fn frames_for_start(cpus: usize, procs: usize) -> usize {
 }
 
 /// Returns how many frames the start may take. Frames that are reserved for existing stacks do not count, because the
-/// stack of the main G must leave them.
+/// request for the main G's stack must leave them free (`Priority::Spawn`).
 pub(crate) fn frames_left() -> usize {
     frame::frames_for(Priority::Spawn)
 }

@@ -2,7 +2,7 @@
 //!
 //! There are two types of lock. Handlers of interrupts may take an [`InterruptMutex`], but not a [`PreemptMutex`]. The
 //! table in [the crate's documentation](crate) says in which context each type may be taken, and what its holder may
-//! do. A holder that blocks, yields or ends panics.
+//! do. A holder panics if it blocks, yields or ends.
 //!
 //! Both types are test-and-test-and-set locks ([`spin::mutex::SpinMutex`]). They are not FIFO locks (ticket, MCS),
 //! because the throughput of FIFO locks collapses when virtual CPUs share host cores. All waiters would then wait for

@@ -1,13 +1,13 @@
 //! Waiting for a lock that another CPU holds.
 //!
-//! A CPU that waits with interrupts off takes no timer interrupts, so it does not make the watchdog's checks there.
+//! A CPU that waits with interrupts off takes no timer interrupts, in which it would make the watchdog's checks.
 //! Perhaps this CPU is the one on watchdog duty, or no other CPU is awake. Then no CPU would find out that the lock's
 //! holder is stuck, and the machine would hang without a report. So a CPU that waits with interrupts off makes the
 //! checks while it waits.
 //!
-//! When a CPU ends the kernel, it stops all others first. If one of these holds a lock, it never releases it. The
-//! report of the kernel's end takes no lock, but it calls the program's `Display` implementations, which may take any
-//! lock. So a wait on the CPU that ends the kernel is a panic.
+//! When a CPU ends the kernel, it stops all others first. A lock that a stopped CPU holds is never released. The report
+//! of the kernel's end takes no lock, but it calls the program's `Display` implementations, which may take any lock. So
+//! the CPU that ends the kernel panics instead of waiting.
 
 use core::hint;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -21,7 +21,7 @@ use crate::cpu::percpu::{self, LOCKS};
 /// How many times a waiting CPU polls the lock before it calls the check.
 const POLLS_PER_CHECK: u32 = 4096;
 
-/// How often the CPU that ends the kernel may [`relax`]. Several waits of the library poll a limited number of times
+/// How often the CPU that ends the kernel may [`relax`]. Several waits of the scheduler poll a limited number of times
 /// and then do something else, so a few thousand polls are no reason to panic.
 const MOST_POLLS_AT_END: u32 = 100_000;
 

@@ -32,9 +32,9 @@ pub(super) fn lockup(cpu: CpuId, what: &str, off_for: u64, console: Hold) -> boo
     // instead, because a panic prints without the lock.
     assert!(!console.is_of(cpu), "CPU {cpu} has had {what} off for {}, and the console is locked", Seconds(off_for));
     if console.goes_on() {
-        // Another CPU has held the console's lock since that interrupt. The lock is held with
-        // interrupts off, so that other CPU is suspected as well. When that suspicion is confirmed, this function is
-        // called for the other CPU, and the assertion above stops the kernel.
+        // Another CPU has held the console's lock since that interrupt. The lock is held with interrupts off, so that
+        // other CPU is suspected as well. When that suspicion is confirmed, this function is called for the other CPU,
+        // and the assertion above stops the kernel.
         return false;
     }
     log::error!(target: LOG, "CPU {cpu} has had {what} off for {}:", Seconds(off_for));

@@ -110,7 +110,8 @@ pub(super) fn check_if_due(now: u64) {
     let mut is_any_suspect = false;
     for (cpu, suspect) in cpus::all().zip(suspects.iter_mut()) {
         let Some(recorded) = activity::of(cpu) else { continue };
-        // This CPU is handling an interrupt at this moment, or waits for another CPU, so its interrupts need no check.
+        // This CPU is handling an interrupt at this moment, or waits for a lock of another CPU, so its interrupts need
+        // no check.
         is_any_suspect |= cpu != this && suspect.check_interrupts(cpu, recorded, now);
         is_any_suspect |= suspect.check_preemption(cpu, recorded, now);
     }

@@ -12,14 +12,14 @@ pub fn num_cpu() -> usize {
     cpus::count()
 }
 
-/// Returns the number of Ps. At most this number of Gs run at the same time. Before the scheduler is made, returns 1.
-/// On the host, also if the caller is not a G.
+/// Returns the number of Ps. At most this number of Gs run at the same time. Returns 1 before the scheduler is made
+/// and, on the host, if the caller is not a G.
 #[must_use]
 pub fn procs() -> usize {
     scheduler().map_or(1, Scheduler::procs)
 }
 
-/// Returns how many Gs are alive. Before the scheduler is made, returns 0. On the host, also if the caller is not a G.
+/// Returns how many Gs are alive. Returns 0 before the scheduler is made and, on the host, if the caller is not a G.
 #[must_use]
 pub fn num_goroutine() -> usize {
     scheduler().map_or(0, Scheduler::num_goroutine)
