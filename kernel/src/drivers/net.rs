@@ -95,7 +95,7 @@ fn make_room() -> Result<&'static mut dyn Room, OutOfResources> {
 /// A stack that is made at its first use, and then served by Gs.
 struct Served {
     stack: Once<Stack<Kernel>>,
-    /// How many of these Gs there are. Changed by the G that has locked `set_up`.
+    /// How many Gs that serve the stack have been started. Changed by the G that has locked `set_up`.
     servers: AtomicUsize,
     is_served: AtomicBool,
     /// Held by the G that makes the stack.
@@ -186,8 +186,8 @@ impl Served {
         Self { stack: Once::new(), servers, is_served, set_up: Mutex::new(()) }
     }
 
-    /// Wakes the G that serves the stack. Before the first use of the stack nobody waits for that. Callable from
-    /// interrupt handlers.
+    /// Wakes a G that serves the stack. Does nothing before the first use of the stack, because there is no such G yet.
+    /// Callable from interrupt handlers.
     fn announce(&'static self) {
         if let Some(stack) = self.stack.get() {
             stack.announce();
@@ -200,7 +200,7 @@ impl Served {
         name: &'static str,
         make: fn(u64) -> Result<Stack<Kernel>, NetError>,
     ) -> Result<&'static Stack<Kernel>, NetError> {
-        // Ordering: Acquire; partner: the store below. The stack is there when the flag is set.
+        // Ordering: Acquire; partner: the Release store to `is_served` below. When the flag is set, the stack is there.
         if !self.is_served.load(Ordering::Acquire) {
             let _only_one = self.set_up.lock();
             if self.stack.get().is_none() {

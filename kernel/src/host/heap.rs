@@ -1,7 +1,7 @@
 //! The allocator of programs on the host: that of the C library.
 //!
-//! A G is not preempted inside of the allocator, because its lock would stay taken until the G has its turn. Meanwhile a
-//! G that must not be preempted, because it holds a spin lock, may have to allocate on the only P.
+//! A G is not preempted inside of the allocator. Otherwise it would keep the allocator's lock, and on the only P
+//! another G could wait for this lock for ever: a G that holds a spin lock must not be preempted, but may allocate.
 
 use core::alloc::{GlobalAlloc, Layout};
 use std::alloc::System;

@@ -37,8 +37,9 @@ const MEMORY_SHARE: usize = 16;
 /// How many frames a device takes if it has only one queue with one buffer.
 const LEAST_FRAMES: usize = 48;
 
-/// Returns how many frames the buffers of a device may take, of which it takes one buffer at least. The buffers leave
-/// what the scheduler needs to start with a P for each CPU, and as many frames again for the queues.
+/// Returns how many frames the buffers of a device may take. (If that is too few for one buffer, the device takes one
+/// nevertheless.) It is at most half of the frames that the scheduler does not need to start with a P for each CPU. The
+/// other half is for the queues.
 ///
 /// # Errors
 /// If a device with one buffer would leave too little for the start with one P.

@@ -38,8 +38,8 @@
 //!   more than a quarter of a queue's buffers, so that large requests do not stop the small ones. A longer read or
 //!   write is divided into requests, one after the other. A program that reads a whole disk should read several chunks
 //!   at the same time, so that the device works while data is copied.
-//! - *The buffers, with the slot* in which the answer arrives. They are there because of the permits. They were
-//!   allocated when the device was set up, so submitting a request does not allocate memory.
+//! - *The buffers, with the slot* in which the answer arrives. They are free, because the G has the permits for them.
+//!   They were allocated when the device was set up, so submitting a request does not allocate memory.
 //!
 //! The data is copied between the buffers and the memory of the caller. Reading into the caller's memory directly would
 //! save the copy. But a request cannot be cancelled. So after the limit of a call has ended the wait, the device could
@@ -50,9 +50,8 @@
 //! If a device has several queues (`VIRTIO_BLK_F_MQ`), the driver uses one of them for each CPU, up to
 //! [`MAX_QUEUES`](kernel_virtio::block::MAX_QUEUES). A G submits its request in the queue of the CPU on which it runs,
 //! and the interrupt of the queue goes to that CPU. So CPUs do not wait for each other's locks, and an answer arrives
-//! on the CPU whose cache has the data of the request. If there are fewer queues than CPUs, CPUs share them: if the
-//! device has fewer queues or MSI-X entries, or memory is short. If messages of devices cannot reach each CPU, there is
-//! one queue.
+//! on the CPU whose cache has the data of the request. If the device has fewer queues or MSI-X entries than there are
+//! CPUs, or memory is short, CPUs share queues. If messages of devices cannot reach each CPU, there is one queue.
 //!
 //! If the buffers of this queue are in use, the G takes those of the next queue that has enough. If no queue has
 //! enough, the G waits in the FIFO queue of its CPU's queue. There, no other G overtakes it, not even if enough buffers
@@ -85,9 +84,9 @@
 //! the reset the G holds the locks of all queues. A request that is in flight during two resets fails with
 //! `RequestError::Silent`.
 //!
-//! Two events make a device unusable. Then all its requests fail, and the buffers that were in flight are never used
-//! again: it completes a request that is not in flight (`RequestError::Broken`), or it does not confirm a reset, or its
-//! properties have changed after the reset (`RequestError::Gone`): it may have been unplugged.
+//! A device becomes unusable if it completes a request that is not in flight (`RequestError::Broken`). It also becomes
+//! unusable if it does not confirm a reset, or has other properties after the reset, perhaps because it was unplugged
+//! (`RequestError::Gone`). Then all its requests fail, and the buffers that were in flight are never used again.
 
 pub(crate) mod call;
 pub(crate) mod console;

@@ -1,11 +1,12 @@
-//! The virtio network device (virtio 1.2, 5.1). The driver is [`Device`] of the crate `kernel-virtio`; this file connects
-//! it with the bus, its interrupts, and the protocols. A frame that arrives interrupts; the handler announces it to the
-//! service of `drivers::net`, which has the stack take it by `receive` here, and thus from the device's `Frames`.
+//! The virtio network device (virtio 1.2, 5.1). The driver is [`Device`] of the crate `kernel-virtio`; this file
+//! connects it with the bus, its interrupts, and the protocols. When a frame arrives, the device interrupts, and the
+//! handler announces the frame to `drivers::net`. The stack then takes the frame with `receive`, from the device's
+//! `Frames`.
 //!
 //! Both queues have the same interrupt. The device interrupts for each frame that arrives, and for frames that it has
-//! sent only while a sender waits for that. If that takes too long, the driver resets the device. The interrupt for
-//! changes of its configuration is another one. After it, the driver reads the status of the device, and resets the
-//! device if the status says so.
+//! sent only while a sender waits for that. If the sender has to wait too long, the driver resets the device. The
+//! interrupt for changes of its configuration is another one. After it, the driver reads the status of the device, and
+//! resets the device if the status says so.
 
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU8, Ordering};

@@ -101,7 +101,7 @@ fn end(how: Input) {
 /// Takes the next byte, if there is one. If there is none and the input has ended, returns the end.
 fn take(received: &mut Received) -> Option<Input> {
     let Some(byte) = received.bytes.pop_front() else { return received.end };
-    // Bytes are taken one by one, so each fall below the capacity passes this length.
+    // Bytes are taken one by one, so whenever the length falls below the capacity, it has this value once.
     if received.bytes.len() == CAPACITY - 1 {
         HAS_ROOM.notify_one();
     }

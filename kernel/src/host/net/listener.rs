@@ -49,7 +49,8 @@ impl ListenerSocket for Listener {
     type Stream = Stream;
 
     fn accept(&self, limit: Limit<'_>) -> Result<Stream, NetError> {
-        // The host does not know the peer any more if the connection was reset, so what it says here is kept.
+        // After a reset of the connection, the host does not know the peer's address any more, so the address is kept
+        // here.
         let (stream, peer) = self.listener.wait(Way::Read, limit, |listener| {
             loop {
                 match listener.accept() {

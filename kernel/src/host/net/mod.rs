@@ -48,7 +48,8 @@ fn error(error: &io::Error) -> NetError {
         io::ErrorKind::ConnectionRefused => NetError::ConnectionRefused,
         io::ErrorKind::HostUnreachable => NetError::HostUnreachable,
         io::ErrorKind::NetworkUnreachable => NetError::NetworkUnreachable,
-        // A pipe that the program itself has broken is an error before the host is asked: see `Stream::send`.
+        // The peer has reset the connection. (If the program has shut the connection down, `Stream::send` does not ask
+        // the host, but returns `BrokenPipe` itself.)
         io::ErrorKind::ConnectionReset
         | io::ErrorKind::ConnectionAborted
         | io::ErrorKind::NotConnected
@@ -75,7 +76,8 @@ impl Drop for Counted {
     }
 }
 
-/// Returns the host's loopback address for a listener or a UDP socket at this address, of which there is one of each kind.
+/// Returns the host's loopback address of the same kind (IPv4 or IPv6), with the same port. Returns an error if
+/// `address` is neither unspecified nor this loopback address. For listeners and UDP sockets.
 fn loopback(address: SocketAddr) -> Result<SocketAddr, NetError> {
     let own = if address.is_ipv4() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { IpAddr::V6(Ipv6Addr::LOCALHOST) };
     let is_own = address.ip().is_unspecified() || address.ip() == own;
@@ -110,7 +112,7 @@ fn lookup_name(name: &str, port: u16, limit: Limit<'_>) -> Result<Vec<SocketAddr
     // If the resolver has failed by a system call, the error has its number.
     let failed = |it: io::Error| if it.raw_os_error().is_some() { error(&it) } else { NetError::NameNotFound };
     let mut addresses: Vec<_> = found.map_err(failed)?.collect();
-    // As on the machine.
+    // IPv4 addresses first, as on the machine.
     addresses.sort_by_key(SocketAddr::is_ipv6);
     if addresses.is_empty() { Err(NetError::NameNotFound) } else { Ok(addresses) }
 }

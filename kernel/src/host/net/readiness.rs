@@ -69,10 +69,12 @@ impl Direction {
         }
     }
 
-    /// Whether a G may wait for this direction in a select. If a G begins to just now, it finds what is ready already.
+    /// Whether a G may wait for this direction in a select. A G that begins such a wait at the same time finds by
+    /// itself that the socket is ready.
     fn is_selected(&self) -> bool {
-        // Ordering: partner: the fence in `Watched::select`. The caller knows that the socket is ready. So either it sees
-        // the G that selects, or that G, which asks the host after its fence, sees that the socket is ready.
+        // Ordering: partner: the fence in `Watched::select`. The caller knows that the socket is ready. So either the
+        // caller sees that a G selects, or that G, which asks the host after its own fence, sees that the socket is
+        // ready.
         fence(Ordering::SeqCst);
         self.is_selected.load(Ordering::Relaxed)
     }
@@ -122,7 +124,8 @@ impl native::Netpoll for Poller {
     fn wait(&self, limit: Option<Duration>) {
         let Ok(mut events) = self.events.try_lock() else { return };
         let (poll, events) = &mut *events;
-        // `mio` rounds up to milliseconds. What is left of them is waited for first, or in the next wait, which comes soon.
+        // `mio` would round the limit up to milliseconds, so it gets only the whole milliseconds. A limit below one
+        // millisecond is waited for here. The rest of a longer limit is left to the next wait, which comes soon.
         let whole = limit
             .map(|limit| Duration::from_secs(limit.as_secs()) + Duration::from_millis(limit.subsec_millis().into()));
         if let (Some(limit), Some(Duration::ZERO)) = (limit, whole)
@@ -214,7 +217,8 @@ impl<S: Source + AsFd> Watched<S> {
     pub(super) fn select(&self, way: Way) -> Result<Receiver<()>, NetError> {
         assert_may_block();
         let direction = self.direction(way);
-        // Made and dropped without the lock, because it takes a lock that a preempted G may hold.
+        // This value is made and dropped without the lock of `select`, because `expect_wakes` takes a lock that a
+        // preempted G may hold.
         let mut expected = (!direction.is_selected.load(Ordering::Relaxed)).then(expect_wakes);
         let mut selects = direction.select.lock();
         if selects.expected.is_none() {
@@ -226,8 +230,8 @@ impl<S: Source + AsFd> Watched<S> {
         selects.readiness.receiver(WokenBy::Device, || self.is_ready(way))
     }
 
-    /// If a further call need not wait, either, says so to a G that selects. The poller says only once that several
-    /// datagrams or connections have arrived, perhaps to another G.
+    /// If a further call need not wait, either, announces that to a G that selects. If several datagrams or connections
+    /// have arrived, the poller has announced them only once, perhaps to another G.
     fn announce_rest(&self, way: Way) {
         let direction = self.direction(way);
         if direction.is_selected() && self.is_ready(way) {
@@ -239,7 +243,7 @@ impl<S: Source + AsFd> Watched<S> {
         if way == Way::Read { &self.waits.read } else { &self.waits.write }
     }
 
-    /// Whether a call need not wait. If the host cannot say it, the call finds out why.
+    /// Whether a call need not wait. Returns `false` if the host cannot say that.
     fn is_ready(&self, way: Way) -> bool {
         let flag = if way == Way::Read { PollFlags::IN } else { PollFlags::OUT };
         let mut now = [PollFd::new(&self.socket, flag)];

@@ -34,7 +34,7 @@ impl Stream {
     }
 
     fn is_shut(&self, way: Way) -> bool {
-        // Ordering: Acquire; partner: the Release in `shutdown`. A G that `shutdown` has woken finds that it did.
+        // Ordering: Acquire; partner: the Release in `shutdown`. A G that `shutdown` has woken sees the flag.
         self.is_shut[way as usize].load(Ordering::Acquire)
     }
 }
@@ -58,7 +58,7 @@ impl Open for Stream {
 
     fn open(address: SocketAddr, limit: Limit<'_>) -> Result<Self, NetError> {
         let stream = Watched::new(mio::net::TcpStream::connect(address).map_err(|it| error(&it))?)?;
-        // The host would ask for more than two minutes.
+        // Without a limit, the host would try for more than two minutes.
         let answered = limit.and(time::now::<Kernel>() + CONNECTING);
         let peer = stream.wait(Way::Write, answered, |stream| {
             // The attempt is over when the socket has an error or a peer (the manual of `mio`).

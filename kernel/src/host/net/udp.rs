@@ -59,8 +59,8 @@ impl DatagramSocket for Datagrams {
         *self.peer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The system sends the socket the errors of its peer, and drops datagrams of others. Those that it has got before
-    /// are dropped when they are received.
+    /// From now on the host reports errors of the peer to the socket, and drops datagrams of other senders. Such
+    /// datagrams that have arrived before are dropped by `receive`.
     fn set_peer(&self, peer: SocketAddr) -> Result<(), NetError> {
         assert_may_block();
         self.socket.socket().connect(peer).map_err(|it| error(&it))?;
@@ -70,7 +70,7 @@ impl DatagramSocket for Datagrams {
 
     fn send(&self, data: &[u8], to: SocketAddr, limit: Limit<'_>) -> Result<usize, NetError> {
         self.socket.wait(Way::Write, limit, |socket| {
-            // Not every system lets a socket with a peer name it.
+            // On some systems `send_to` fails if the socket has a peer.
             if self.peer() == Some(to) { socket.send(data) } else { socket.send_to(data, to) }
         })
     }

@@ -143,8 +143,8 @@ fn option(word: &str) -> String {
 
 /// Checks the kernel options. If one of them is not an option of the kernel or has a wrong value, prints a message and
 /// ends the process with the status [`WRONG_USE`]. Prints a note for each option that has an effect only on the
-/// machine. Sets the limit of blocking calls, and turns preemption on or leaves it off. Only the first call in a process has an effect,
-/// because all tests of a process have the same options.
+/// machine. Sets the limit of blocking calls, and turns preemption on or leaves it off. Only the first call in a
+/// process has an effect, because all tests of a process have the same options.
 fn check_options() {
     static CHECK: Once = Once::new();
     CHECK.call_once(|| {
