@@ -5,13 +5,13 @@
 //! │ header │ the bytes of a frame │        as many buffers as the queue may have in flight
 //! ```
 //!
-//! The driver copies each frame between the buffer and its own memory. A device that writes to a buffer after it has
-//! passed it to the driver can so change no byte that the driver has read. The header of a sent frame says what the device
+//! The driver copies each frame between the buffer and its own memory. So a device that writes to a buffer after it has
+//! completed that buffer changes no byte that the driver has copied. The header of a sent frame says what the device
 //! does with it ([`offload`](super::offload)). A queue to a device that cuts frames also has some longer buffers.
 //!
-//! The header of a received frame is read only if the device merges buffers (`MERGED`): a frame may then be one
-//! that the device has put together from several, and is in several buffers, without gaps. Only the first one has a header,
-//! which says how many they are.
+//! The header of a received frame is read only if the device merges buffers (`MERGED`). The device may then put several
+//! frames together into one, whose data continues in further buffers without gaps. Only the first of these buffers has
+//! a header, which contains their number.
 //!
 //! A device that completes a buffer which is not in flight is broken. Its queues then receive and send nothing, until the
 //! device was reset and the queues were set up again.
@@ -32,9 +32,9 @@ pub const FRAME_BYTES: usize = 1514;
 /// The largest frame that a device puts together: an Ethernet header, an IPv6 header, and the largest content.
 pub const MERGED_FRAME_BYTES: usize = 14 + 40 + 65_535;
 
-/// `VIRTIO_NET_F_GUEST_CSUM`, `VIRTIO_NET_F_GUEST_TSO4`, `VIRTIO_NET_F_GUEST_TSO6` and `VIRTIO_NET_F_MRG_RXBUF`: the device
-/// may put the segments of a connection together, which need not have checksums then, in several buffers. The driver
-/// uses all of them or none.
+/// `VIRTIO_NET_F_GUEST_CSUM`, `VIRTIO_NET_F_GUEST_TSO4`, `VIRTIO_NET_F_GUEST_TSO6` and `VIRTIO_NET_F_MRG_RXBUF`: the
+/// device may put segments of a connection together into one frame, which need not have a checksum, in several buffers.
+/// The driver uses all of them or none.
 pub(super) const MERGED: u64 = 1 << 1 | 1 << 7 | 1 << 8 | 1 << 15;
 /// A queue needs this many entries, for twice the buffers of the largest frame.
 pub(super) const MERGED_ENTRIES: u16 = 2 * MOST_MERGED as u16;
@@ -49,12 +49,12 @@ const BUFFERS: usize = 10;
 const CHECKED: u8 = 1 | 2;
 
 const BUFFER: usize = 2048;
-/// The size of the buffers for frames that the device cuts, and the number of them: those of four connections.
+/// The size of the buffers for frames that the device cuts, and their number: two for each of four connections.
 const LONG_BUFFER: usize = (HEADER + CUT_FRAME_BYTES).next_multiple_of(BUFFER);
 const LONG_BUFFERS: usize = 8;
 /// The largest number of buffers of a queue.
 const MAX_BUFFERS: usize = 128;
-/// The device is notified of this many buffers at once, while more of them are passed to it.
+/// The device is notified each time that this many buffers have been passed to it.
 const BATCH: usize = 32;
 
 /// The direction in which a queue passes frames.
@@ -98,7 +98,7 @@ pub struct Frames<D> {
     direction: Direction,
     /// The buffers that the device does not have.
     free: Vec<Memory>,
-    /// Those for frames that it cuts.
+    /// The longer ones of these buffers, for frames that the device cuts.
     long: Vec<Memory>,
     doorbell: D,
     /// How many buffers the device has got since it was notified.

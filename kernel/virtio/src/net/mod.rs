@@ -8,12 +8,12 @@
 //!
 //! # Reset
 //!
-//! A device is reset and set up again if it breaks the protocol of a queue, says in its status that it needs a reset, or has
-//! had all buffers for frames to send for five seconds. (A device that passes no frame to the driver cannot be distinguished
-//! from a quiet network. The calls that wait for a peer end by their own limits.)
-//! The frames that it had are lost, as an Ethernet may lose frames, so TCP sends them again. The driver gives a device up
-//! that does not confirm a reset, or is not the same device afterwards, or has to be reset eight times before it passes
-//! a frame. So a device that is broken for good is an error for the callers, and not a loop.
+//! A device is reset and set up again if it breaks the protocol of a queue, says in its status that it needs a reset,
+//! or has had all buffers for frames to send for five seconds. (A device that passes no frame to the driver cannot be
+//! distinguished from a quiet network. The calls that wait for a peer end by their own limits.) The frames that it had
+//! are lost, as an Ethernet may lose frames, so TCP sends them again. The driver gives a device up that does not
+//! confirm a reset, or is not the same device afterwards, or would have to be reset a ninth time before it passes a
+//! frame. So a device that is broken for good is an error for the callers, and not a loop.
 
 mod frames;
 mod offload;
@@ -38,7 +38,7 @@ const LINK_UP: u32 = 1 << 16;
 /// The numbers of the queues.
 const RECEIVE: u16 = 0;
 const SEND: u16 = 1;
-/// How often a device is reset before it passes a frame.
+/// How often a device is reset, at most, before it passes a frame.
 const MOST_RESETS: u32 = 8;
 /// How long a device may have all buffers for frames to send, in nanoseconds.
 pub const SILENCE_NS: u64 = 5_000_000_000;
@@ -102,8 +102,8 @@ impl<T: Transport, D: Doorbell> Device<T, D> {
         if self.features & MERGED != 0 { MERGED_FRAME_BYTES } else { FRAME_BYTES }
     }
 
-    /// Returns the length of the largest frame with a segment that the device cuts, if it does. It then computes the
-    /// checksum of every segment.
+    /// Returns the length of the largest frame with a segment that the device cuts, if it does. The device then
+    /// computes the checksum of every segment.
     pub fn largest_to_cut(&self) -> Option<usize> {
         (self.features & CUT != 0).then_some(CUT_FRAME_BYTES)
     }

@@ -73,7 +73,7 @@ impl Rig {
         Some((*header, frame.to_vec()))
     }
 
-    /// The device takes the next frame that was sent, with which it has nothing to do.
+    /// The device takes the next frame that was sent. The header of the frame asks it to do nothing.
     fn take_sent(&self) -> Option<Vec<u8>> {
         let (header, frame) = self.take_with_header()?;
         assert_eq!(header, [0; HEADER]);
@@ -90,7 +90,7 @@ impl Rig {
     }
 
     /// A frame arrives at a device that puts frames together. Its header has these flags, and says that the frame is in
-    /// `buffers` buffers, or in as many as it is. Returns whether there were enough buffers.
+    /// `buffers` buffers. (`None` stands for the right number.) Returns whether there were enough buffers.
     fn arrives_merged(&self, frame: &[u8], flags: u8, buffers: Option<u16>) -> bool {
         let content = [&[flags, 7, 7, 7, 7, 7, 7, 7, 7, 7, 0, 0], frame].concat();
         let parts: Vec<&[u8]> = content.chunks(2048).collect();

@@ -20,7 +20,7 @@ pub(super) fn segment(is_ipv6: bool, bytes: usize, random: &mut fastrand::Rng) -
     (frame, start, end)
 }
 
-/// Returns the sum of the checksums of TCP.
+/// Returns the sum of 16-bit words, with the carries added, from which the checksum of TCP is made.
 fn sum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | word.get(1).map_or(0, |&low| low.into()));
     let sum = words.sum::<u32>();
