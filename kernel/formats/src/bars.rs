@@ -1,10 +1,10 @@
 //! The base address registers (BARs) of a PCI device: where its registers are, and how many bytes they have (PCI Local
 //! Bus 3.0, 6.2.5.1).
 //!
-//! The size of a BAR can be read only while all ones are written to it, and meanwhile the device must not answer at the
-//! address that the ones are. So the device has to be disconnected from the bus and connected again. Under QEMU, each
-//! of these two steps rebuilds the memory map of every CPU. So [`Bars::size`] sizes all BARs between one pair of these
-//! steps. It returns a copy of the BARs.
+//! The size of a BAR can be read only while all ones are written to it, and meanwhile the device must not answer
+//! accesses, because the ones would be its address. So the device has to be disconnected from the bus and connected
+//! again. Under QEMU, each of these two steps rebuilds the memory map of every CPU. So [`Bars::size`] sizes all BARs
+//! between one pair of these steps. It returns a copy of the BARs.
 
 use core::array;
 

@@ -10,8 +10,8 @@
 //! corresponds to an allocated part of the table. While a unit is allocated, its entry can be used for something else:
 //! it is the [header of a span](crate::spans::Header), or that of a run that waits.
 //!
-//! For each arena there is a bound of the size of its largest free range, and a list of the arenas with the same bound.
-//! The bound is lowered when a search fails, and raised when a run is freed. So each search is in an arena that
+//! Each arena has an upper bound for the size of its largest free range, and the arenas with the same bound are in a
+//! list. The bound is lowered when a search fails, and raised when a run is freed. So each search is in an arena that
 //! probably has room, and passes at most 16 free ranges.
 
 use core::alloc::Layout;
@@ -373,7 +373,7 @@ impl Runs {
     /// Records that the tables of a level have memory for this number of arenas.
     ///
     /// # Safety
-    /// They have. The caller has provided memory for the parts that [`Refusal::NeedsTables`] has named.
+    /// The caller has provided memory for the parts of the tables that [`Refusal::NeedsTables`] has named.
     pub unsafe fn add_tables(&mut self, level: usize, arenas: usize) {
         let ready = &mut self.levels[level].ready;
         *ready = (*ready).max(arenas);

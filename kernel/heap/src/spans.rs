@@ -47,8 +47,8 @@ pub struct Memory {
 
 impl Memory {
     /// # Safety
-    /// `headers` must be the address of a table with an entry for each page from `pages` on. The memory of a run and
-    /// its headers, and nothing else, must be accessible while the run is a span, and belongs to the span.
+    /// `headers` must be the address of a table with an entry for each page from `pages` on. While a run is a span, its
+    /// pages and their headers must have memory, which belongs to the span alone.
     #[must_use]
     #[inline(always)]
     pub const unsafe fn new(pages: *mut u8, headers: *mut Header) -> Self {
