@@ -1,12 +1,14 @@
 //! The buffers of a connection. They are as large as the window of the connection, but only the pages that hold data
 //! have memory.
 //!
-//! The window is the largest one that the header of a segment can name without a shift. A shift would round it down when
-//! the buffer has an odd number of bytes, so that the window would end earlier than before. smoltcp as the peer then
-//! probes the window with the byte after those that it has sent, and never sends one again that did not arrive.
+//! The window is the largest one that the header of a segment can name without a shift. A shift would round it down
+//! when the buffer has an odd number of bytes, so that the window would end earlier than before. If the peer is
+//! smoltcp, too, it then probes the window with the byte after those that it has sent, and never sends again those that
+//! did not arrive.
 //!
 //! A socket of smoltcp gets its buffers when it is made, and keeps them. So the buffers are addresses, and a page gets
-//! memory before a call in which smoltcp may write to it. Which pages these are follows from what is known anyway:
+//! memory before a call in which smoltcp may write to it. Which pages need memory follows from numbers that are known
+//! anyway:
 //!
 //! ```text
 //!                         at, first     at + received         the byte with the sequence number n
@@ -66,11 +68,11 @@ pub unsafe trait Room: Send {
     /// There is no memory.
     fn commit(&mut self, page: u32) -> Result<(), OutOfResources>;
 
-    /// From now on, the pages whose bits are set are not used. Their memory may stay reserved until
+    /// Takes back the pages whose bits are set, which the caller no longer uses. Their memory may stay reserved until
     /// [`reclaim`](Self::reclaim).
     fn withdraw(&mut self, pages: u32);
 
-    /// Frees the memory of the pages that were withdrawn, if nothing can use it any more. Returns whether that is so.
+    /// Frees the memory of the pages that were withdrawn, if nothing can use it any more. Returns whether it was freed.
     fn reclaim(&mut self) -> bool;
 }
 
@@ -124,7 +126,7 @@ impl Buffers {
         });
         let mut socket = Socket::new(received, to_send);
         socket.set_congestion_control(CongestionControl::Reno);
-        // At first: see `Connection::acknowledge`.
+        // At first, acknowledgements are not delayed: see `Connection::acknowledge`.
         socket.set_ack_delay(None);
         socket
     }
@@ -156,7 +158,7 @@ impl Buffers {
         Ok(())
     }
 
-    /// Returns the pages that have some of `bytes` bytes from the byte on that the program takes after `start` other ones.
+    /// Returns the pages that have some of the `bytes` bytes that the program takes after the next `start` bytes.
     fn pages_to_receive(&self, start: usize, bytes: usize) -> u32 {
         let from = (usize::from(self.at) + start) % WINDOW_BYTES;
         // After the end of the buffer, there is an unused byte on its last page.
@@ -221,7 +223,7 @@ impl Buffers {
         spare != 0
     }
 
-    /// Frees the memory that was taken away, if that is possible already. Returns whether it is.
+    /// Frees the memory that was taken away, if nothing can use it any more. Returns whether it was freed.
     pub(crate) fn reclaim(&mut self) -> bool {
         self.room.reclaim()
     }

@@ -45,7 +45,7 @@ impl<Plat: Platform> State<Plat> {
         selects[way as usize].receiver(woken_by, || is_broken || is_ready[way as usize])
     }
 
-    /// Makes a connection that `accept` has got from the listeners belong to the program.
+    /// Hands over to the program a connection that `accept` has got from the listeners.
     ///
     /// # Errors
     /// The link is broken. Then the connection was removed.

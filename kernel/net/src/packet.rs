@@ -46,7 +46,7 @@ pub(crate) fn room_for_frame(bytes: usize) -> Result<Vec<u8>, OutOfResources> {
 /// A link, as smoltcp uses it for one set of sockets.
 pub(crate) struct Wire {
     pub(crate) link: &'static mut dyn Link,
-    /// What smoltcp knows of the link. It asks at each attempt to send.
+    /// What smoltcp knows of the link. smoltcp asks for this at each attempt to send.
     capabilities: DeviceCapabilities,
     /// Memory for a frame to send, of the largest length.
     room: Vec<u8>,
@@ -104,8 +104,8 @@ impl Device for Packet<'_> {
         Some((Received(self.received.take()?), Room::new(self.wire, self.sent)))
     }
 
-    /// smoltcp takes the room for a frame before it looks for the address of the neighbour. If that is not known, it
-    /// drops the room, or asks for the address in it.
+    /// smoltcp takes the room for a frame before it looks for the address of the neighbour. If that address is not
+    /// known, smoltcp drops the room, or sends a question for the address in it.
     fn transmit(&mut self, _: Instant) -> Option<Room<'_>> {
         self.wire.was_full = !self.wire.link.can_send();
         if self.wire.was_full {
@@ -125,7 +125,7 @@ fn capabilities_of(link: &dyn Link) -> DeviceCapabilities {
     capabilities.medium = Medium::Ethernet;
     capabilities.max_transmission_unit = link.largest_to_send();
     if link.may_damage() {
-        // Those of received frames are checked before smoltcp gets them, if that is needed.
+        // The checksums of received frames are checked before smoltcp gets the frames, if that is needed.
         (capabilities.checksum.tcp, capabilities.checksum.udp) = (Checksum::Tx, Checksum::Tx);
     } else {
         capabilities.checksum = ChecksumCapabilities::ignored();
@@ -219,7 +219,7 @@ pub(crate) fn send(
     let at = micros(now);
     wire.was_full = false;
     let mut packet = Packet { wire, sent, received: None };
-    // Most other calls find nothing to send, and this question costs less than the attempt.
+    // Most calls without data find nothing to send, and `poll_at` costs less than an attempt to send.
     let mut due = if has_data { Some(at) } else { interface.poll_at(at, sockets) };
     while due.is_some_and(|due| due <= at) {
         let has_sent = interface.poll_egress(at, &mut packet, sockets) != PollResult::None;
@@ -231,7 +231,8 @@ pub(crate) fn send(
     let due = due.map_or(gmp_sched::time::Instant::NEVER, |due| {
         gmp_sched::time::Instant::from_nanos(u64::try_from(due.total_micros()).unwrap_or(0) * 1_000)
     });
-    // What waits for the link is served in the order in which it came.
+    // Connections that wait for the link are served in the order in which they began to wait, so none is due before
+    // now.
     due.max(now)
 }
 

@@ -22,16 +22,16 @@ use smoltcp::wire::{
 /// What a connection keeps of the segments that it sends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
-    /// The sequence number of its first byte.
+    /// The sequence number of the connection's first byte.
     pub(crate) first: TcpSeqNumber,
-    /// The first sequence number that it has never used.
+    /// The first sequence number that the connection has never used.
     pub(crate) next: Option<TcpSeqNumber>,
     /// The last number that the peer has acknowledged, and whether it has closed its window with that.
     pub(crate) acknowledged: TcpSeqNumber,
     pub(crate) is_closed: bool,
-    /// Whether smoltcp knows that.
+    /// Whether smoltcp has been shown that the window is closed.
     pub(crate) is_shown: bool,
-    /// The first sequence number of the peer that it has not acknowledged.
+    /// The first sequence number of the peer that the connection has not acknowledged.
     pub(crate) expected: TcpSeqNumber,
     /// The length of the largest frame that reaches the peer, if a router has named it.
     pub(crate) frame_bytes: u16,
@@ -46,8 +46,8 @@ impl Sent {
         Self { first, next: None, acknowledged, is_closed, is_shown, expected, frame_bytes: u16::MAX, is_unresolved }
     }
 
-    /// Returns how many sequence numbers it has used, with that of the end of the data, but without that of the beginning.
-    /// They may overflow.
+    /// Returns how many sequence numbers the connection has used, with that of the end of the data, but without that of
+    /// the beginning. They may overflow.
     pub(crate) fn count(&self) -> u32 {
         self.next.map_or(0, |next| next.0.wrapping_sub(self.first.0).cast_unsigned())
     }
@@ -159,7 +159,7 @@ mod tests {
         let mut sends = |sequence, flags, bytes| send(&mut sent, sequence, flags, bytes);
         assert_eq!(sends(i32::MAX - 99, ACK, 100), i32::MAX - 99);
         assert_eq!(sends(i32::MIN, ACK, 100), i32::MIN);
-        // Sent again.
+        // These bytes are sent again.
         assert_eq!(sends(i32::MAX - 99, ACK, 100), i32::MAX - 99);
         assert_eq!(sends(i32::MIN, ACK, 0), i32::MIN + 100);
         assert_eq!(sends(i32::MIN + 100, ACK, 0), i32::MIN + 100);

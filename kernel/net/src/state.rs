@@ -265,7 +265,7 @@ impl<Plat: Platform> State<Plat> {
                 if connection.end != Instant::NEVER && connection.owner != Owner::Datagrams {
                     connection.end = now + SILENCE;
                 }
-                // The peer sends it again.
+                // Without memory, the segment is dropped, and the peer sends it again.
                 if let (Some(buffers), Class::Connection(_, segment)) = (&mut connection.buffers, class)
                     && buffers.prepare_to_receive(segment).is_err()
                 {
@@ -376,8 +376,8 @@ impl<Plat: Platform> State<Plat> {
         self.connections.note_memory(index);
     }
 
-    /// Does what the state of a connection's socket requires: readies Gs, removes what has ended. `due` is when the
-    /// socket has to do something again.
+    /// Does what the state of a connection's socket requires: readies Gs, and removes the connection if it has ended.
+    /// `due` is when the socket has to do something again.
     fn follow(&mut self, index: usize, due: Instant, now: Instant) {
         let Some(connection) = self.connections.get(index) else { return };
         let (owner, is_ready) = (connection.owner, connection.is_ready());
@@ -461,7 +461,7 @@ impl<Plat: Platform> State<Plat> {
         self.asleep_until
     }
 
-    /// The link is broken, so no call will succeed.
+    /// Wakes all Gs that wait, because the link is broken, so that no call will succeed.
     pub(crate) fn wake_all(&self) {
         self.configured.readable.notify_all();
         self.listeners.note_broken();
