@@ -31,8 +31,8 @@ pub(crate) struct Header<Plat: Platform> {
     /// The wait reasons of senders and of receivers.
     wait_reasons: [WaitReason; 2],
     pub(super) capacity: usize,
-    /// The number of values in the buffer and the bits [`RESTRICTED`] and [`CLOSED`]. They are in one word, because
-    /// most operations check all three.
+    /// The number of values in the buffer and the bits [`RESTRICTED`], [`CLOSED`] and [`DORMANT`]. They are in one word,
+    /// so that an operation checks all of them by one load.
     word: AtomicUsize,
     /// Gs that wait for a receiver. Go: `sendq`.
     pub(super) senders: WaitQueue<Plat>,
@@ -40,7 +40,7 @@ pub(crate) struct Header<Plat: Platform> {
     pub(super) receivers: WaitQueue<Plat>,
     /// The bubble in which the channel was made, if any.
     bubble: BubbleRef<Plat>,
-    /// The timer whose ticks are received from this channel, if there is one. Never changes afterwards.
+    /// The timer whose ticks are received from this channel, if there is one. Once set, it never changes.
     timer: AtomicRef<FireTarget<Plat>>,
     /// See [`Platform::channel_number`].
     number: u32,
@@ -358,7 +358,8 @@ impl<Plat: Platform> Held<'_, Plat> {
 impl<Plat: Platform> Drop for Held<'_, Plat> {
     #[inline(always)]
     fn drop(&mut self) {
-        // A loom model explores orders of all loads, so these loads would multiply the number of its runs.
+        // Not checked under loom: a model explores the orders of all loads, so the loads of this check would multiply
+        // the number of its runs.
         if cfg!(all(debug_assertions, not(gmp_loom))) {
             self.header.assert_invariants();
         }

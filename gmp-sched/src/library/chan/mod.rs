@@ -42,8 +42,8 @@
 //!   a capacity.
 //! - If the channel is closed, no G waits, and no value is added to the buffer.
 //!
-//! A wait that has been ended counts as long as its waiter is in the queue. An operation removes such waiters before it
-//! concludes that no G waits on the other side.
+//! In these invariants, a G whose wait has been ended still counts as waiting while its waiter is in the queue. An
+//! operation removes such waiters before it concludes that no G waits on the other side.
 //!
 //! In debug builds, each release of the lock checks these invariants. `header` relies on the second and third
 //! invariants when it checks without the lock whether an operation would have to wait. Go: the comment at the beginning

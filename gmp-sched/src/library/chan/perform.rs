@@ -165,8 +165,8 @@ impl<T, Plat: Platform> Channel<T, Plat> {
     }
 }
 
-/// Releases the lock of an operation that has failed. Outlined, so that the fast path of an operation that succeeds has
-/// an unpin of its own, after which the result is known.
+/// Releases the lock of an operation that has failed. Not inlined, because otherwise the compiler lets failed and
+/// successful operations share one unpin. After that unpin, the fast path would have to check which of the two it was.
 #[cold]
 #[inline(never)]
 fn release<Plat: Platform>(pinned: Pinned<Plat>, held: Held<'_, Plat>) {

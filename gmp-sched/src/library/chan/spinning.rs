@@ -7,21 +7,21 @@ use core::marker::PhantomData;
 use crate::base::atomic::{AtomicU32, Ordering};
 use crate::base::points::{Points, Site};
 
-/// Exponential backoff between attempts to take a spinlock, from a third of a microsecond up to some microseconds.
+/// Exponential backoff between attempts to take a spinlock, from a third of a microsecond up to four times as long.
 ///
 /// The last holder of a lock is the most likely to take it next. A waiter that takes the lock at the moment it becomes
 /// free pulls the lock's cache line away from that holder. Then this line and the data under the lock move between CPUs
 /// at every operation. (Measured with two threads on one channel: 230 ns per operation without backoff. With eight Gs on
-/// two Ps: 27 ns if it begins with one pause, 22 ns if it begins with 16. If it begins with 64, a select on a machine in
-/// QEMU takes 1.5 times as long. T. Anderson, *The Performance of Spin Lock Alternatives for Shared-Memory
+/// two Ps: 27 ns if the backoff begins with one pause, 22 ns if it begins with 16 pauses. If it begins with 64, a select
+/// in QEMU takes 1.5 times as long. T. Anderson, *The Performance of Spin Lock Alternatives for Shared-Memory
 /// Multiprocessors*, 1990.)
 struct Backoff {
     pauses: u32,
 }
 
 impl Backoff {
-    /// Number of pauses after the first attempt. The lock is held for less time, but its last holder is to take it some
-    /// more times.
+    /// Number of pauses after the first failed attempt. They last longer than one critical section, so that the last
+    /// holder can take the lock several times before a waiter tries again.
     const LEAST: u32 = 16;
     /// Maximum number of pauses between two attempts.
     const MOST: u32 = 64;

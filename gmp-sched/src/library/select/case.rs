@@ -138,7 +138,7 @@ impl<T, Plat: Platform> Arm for RecvCase<'_, T, Plat> {
 
     #[inline(always)]
     fn try_now(&mut self) -> Option<Result<T, RecvError>> {
-        /// Outlined with the channel and not with the case, because taking the address of the case would force it into
+        /// A function of the channel and not of the case, because a reference to the case would force the case into
         /// memory, even if the select never waits.
         #[inline(never)]
         #[track_caller]

@@ -194,7 +194,8 @@ macro_rules! __select {
             "(`native::select!`, `kernel::select!`), or write `on Platform;` before the arms"
         ))
     };
-    // A select with a limit, which competes with the cases. `End` has functions with the names of the methods.
+    // A select with a limit, which competes with the cases. `$wait` is `wait_timeout` or `wait_until`, and `End` has
+    // a function of each name.
     (@run $on:tt () [$(($case:ident ($made:expr) $pattern:tt $body:tt))*] (.$wait:ident($limit:expr)) $otherwise:tt) => {{
         let result = match ($($made,)* $crate::select::End::$wait($limit),) {
             ($(mut $case,)* end,) => {

@@ -128,8 +128,8 @@ impl<T, Plat: Platform> Arm for SendCase<'_, T, Plat> {
     #[inline(never)]
     fn try_now(&mut self) -> Option<Result<(), SendError<T>>> {
         self.renew();
-        // SAFETY: `renew` has made the outcome pending, so the value is initialised. When the value has moved, `note`
-        // sets the outcome to `Moved`.
+        // SAFETY: `renew` has made the outcome pending, so the value is initialised. When the value has moved,
+        // `note_result` sets the outcome to `Moved`.
         note_result(&self.outcome, unsafe {
             self.channel.perform(Side::Send, self.value.get().cast(), Patience::Never)
         });
