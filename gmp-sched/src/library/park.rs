@@ -58,8 +58,8 @@ pub fn park<Plat: Platform>(reason: WaitReason, commit: impl FnOnce(&Pinned<Plat
     drop(park_with(CurrentGoroutine::new(), reason, commit));
 }
 
-/// Runs `commit`, a commit of the program, for `me`. Then checks what it has left behind, because the M would pass this
-/// on to the next G.
+/// Runs `commit`, a commit of the program, for `me`. Then checks that the commit has not left a pin, a lock or a section
+/// behind, because the M would pass it on to the next G.
 ///
 /// Until the commit has ended, no G is the current one, even if the commit runs on the stack of the next G. So an
 /// operation that only a G may perform is refused, and is not performed in the name of the next G.

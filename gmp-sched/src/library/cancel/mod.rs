@@ -4,8 +4,8 @@
 //! A [`Context`] may be cancelled, have a deadline, and carry values. A derived context is cancelled with its parent. A
 //! context has no G, and even with a deadline it has no timer. Code that checks the deadline compares the deadline with
 //! the clock, and a G that waits with a context uses the G's own timer. So a request that ends before its deadline
-//! costs only two heap cells. (Exceptions: [`after_func`](Context::after_func), and [`done`](Context::done) of a
-//! context with a deadline. Both prepare a G with a timer.)
+//! costs only the heap cell of its context. (Exceptions: [`after_func`](Context::after_func), and
+//! [`done`](Context::done) of a context with a deadline. Both prepare a G with a timer.)
 //!
 //! # Ending a wait
 //!

@@ -28,7 +28,7 @@ pub(crate) use patience::Patience;
 /// that of [`wait_limited`](crate::sync::LimitedCondvar::wait_limited). The name ends in `_timeout` if the operation
 /// takes a [`Duration`]. (The methods of `lock_api` keep their names, such as `try_lock_for`.) If an operation with a
 /// limit need not wait, it succeeds even when the limit is over. Otherwise it waits, and returns an error if the limit
-/// ends the wait.
+/// ends the wait. (In a select, a limit that is over competes with the cases that are ready.)
 ///
 /// ```
 /// use core::time::Duration;

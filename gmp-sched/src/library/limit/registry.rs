@@ -43,7 +43,7 @@ impl<T> Registry<T> {
         Ok(self.entries.len() - 1)
     }
 
-    /// Removes the value with this key. Returns `None` if there is none.
+    /// Removes the value with this key, and returns it. Returns `None` if no value has this key.
     pub(super) fn remove(&mut self, key: usize) -> Option<T> {
         let entry = self.entries.get_mut(key).filter(|entry| matches!(entry, Entry::Value(_)))?;
         let removed = mem::replace(entry, Entry::Vacant(self.vacant));

@@ -48,14 +48,14 @@ impl<Plat: Platform> Waiter<Plat> {
     }
 }
 
-/// Parks the caller until a waker ends the wait, or `end` if there is one. The caller has put its waiter into one
-/// queue, or several waiters into several queues, with the wait generation `generation`. (A caller that waits only for
-/// `end` has queued no waiter.) `unlock` runs on the far side and releases the queues' locks. From then on a waker of
+/// Parks the caller until the wait is ended, by a waker or by `end`, if there is one. The caller has put its waiter into
+/// one queue, or several waiters into several queues, with the wait generation `generation`. (A caller that waits only
+/// for `end` has queued no waiter.) `unlock` runs on the far side and releases the queues' locks. From then on a waker of
 /// these queues may ready the G; `end` may do so even earlier, because it is armed before the unlock.
 ///
-/// Returns `end` if it has ended the wait. In that case, and if there is more than one waiter, the caller must then
-/// remove those of its waiters that are still queued. If the wait has a generation of its own, the waiter through which
-/// the G was woken is in `woken_by`.
+/// Returns `end` if it has ended the wait. In that case, and whenever the caller has queued several waiters, the caller
+/// must then remove those that are still queued. If the wait has a generation of its own, the waiter through which the G
+/// was woken is in the G's `woken_by`.
 #[inline(always)]
 #[cfg_attr(feature = "std", track_caller)]
 pub(crate) fn wait<'a, Plat: Platform, E: WaitEnd<Plat>>(
