@@ -38,7 +38,7 @@ impl<'a, Plat: Platform> Blocking<'a, Plat> {
         Self { caller: CurrentGoroutine::new(), wait_for: reason.into(), limit }
     }
 
-    /// Permits a wait for `object`, which may be in a bubble.
+    /// Makes this the proof for a wait for `object`. The wait of a G in a bubble is durable if `object` is in that bubble.
     #[inline(always)]
     pub(super) fn on<'b>(self, object: &'b dyn Awaited) -> Blocking<'b, Plat>
     where

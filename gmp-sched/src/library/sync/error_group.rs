@@ -152,7 +152,7 @@ impl<E: Send + 'static, Plat: Platform> ErrorGroup<E, Plat> {
     }
 
     fn add_hook(&self, hook: Hook<E, Plat>) {
-        // Allocated without the lock, for twice as many hooks if there is no room. It cannot be used up meanwhile, because
+        // If the vector is full, a larger one is allocated without the lock. Its room cannot be used up meanwhile, because
         // only the owner of the group adds hooks.
         let (count, room) = {
             let outcome = self.shared.outcome.lock();

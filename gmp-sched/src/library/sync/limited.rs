@@ -189,7 +189,7 @@ pub trait LimitedCondvar<Plat: Platform> {
     /// Waits like [`wait_limited`](Self::wait_limited), for a notification from a G that serves a device. For drivers.
     /// The wait reason is `IO wait`. A G of a [bubble](crate#features) does not wait durably, because the device is
     /// outside of the bubble: the clock of the bubble does not advance meanwhile, and a G outside of the bubble may
-    /// notify it.
+    /// end the wait.
     ///
     /// # Errors
     ///

@@ -141,8 +141,8 @@ impl<Plat: Platform> Semaphore<Plat> {
     ///
     /// # Panics
     ///
-    /// - `permits` is more than the semaphore has in total, and `limit` never ends the wait. (If `limit` ends it, the call
-    ///   waits until then. It does not queue, so requests that can be granted do not wait for it.)
+    /// - `permits` is more than the semaphore has in total, and `limit` is never over. (Otherwise the call waits until
+    ///   `limit` is over. The request is not queued, so requests that can be granted do not wait behind it.)
     /// - The call has to wait, although the caller is pinned or is not a G with a P.
     /// - When the limit ends the wait, later waiters may get permits. The call panics if such a waiter is in a
     ///   [bubble](crate#features) and the caller is outside of it. That waiter gets the permits nevertheless.

@@ -193,7 +193,7 @@ impl<K: Ord + Clone, V: Clone, Plat: Platform> SingleFlight<K, V, Plat> {
         }
     }
 
-    /// Removes the call with this key if it `is_it`.
+    /// Removes the call with this key if `is_it` returns true for the call.
     #[track_caller]
     fn remove_if(&self, key: &K, is_it: impl FnOnce(&Arc<Call<V, Plat>>) -> bool) {
         let removed = {

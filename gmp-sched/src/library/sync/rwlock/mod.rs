@@ -26,7 +26,7 @@
 //!
 //! An attempt to lock for writing that fails because of a reader (`try_write`) may close the count for a moment, if
 //! there are several counts. It does so under the lock of `waiting`. A reader that finds the count closed checks it
-//! again under this lock before it waits or is refused. So it never fails because of an attempt that failed, too.
+//! again under this lock before it waits or is refused. So a failed attempt of a writer never makes a reader fail.
 
 mod raw;
 #[cfg(feature = "extras")]

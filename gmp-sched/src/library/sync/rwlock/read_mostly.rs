@@ -105,7 +105,8 @@ impl Readers for SpreadCounts {
         !self.closed.load(Ordering::SeqCst)
     }
 
-    /// A reader has to be counted before it checks whether the count is closed, because these are two words.
+    /// Removes the refused reader from the count. `enter` had to count it before checking whether the count is closed,
+    /// because the counts and `closed` are different words.
     #[inline]
     fn withdraw<Plat: Platform>(&self, slot: ReaderSlot) -> bool {
         self.leave::<Plat>(slot)

@@ -34,9 +34,9 @@ pub struct ReaderSlot(pub(super) usize);
 /// A type that counts the readers of a lock: [`OneCount`], or `SpreadCounts` of the feature `extras`.
 ///
 /// This trait is a bound for code that is generic over the two types. It is sealed, so that no other type can implement
-/// it, because the lock is sound only if the count is right. Its methods are called by the lock alone and are not
-/// documented. Four operations must be in one total order: a reader counts itself and checks whether the count is
-/// closed; a writer closes the count and then checks whether it is zero.
+/// it, because the lock is sound only if the count is right. Its methods are called by the lock alone, so the
+/// documentation hides them. Four operations must be in one total order: a reader counts itself and checks whether the
+/// count is closed; a writer closes the count and then checks whether it is zero.
 pub trait Readers: Debug + Send + Sync + Sized + 'static + sealed::Sealed {
     associated_const! {
         /// The count of a new lock: there are no readers, and no writer has closed the count.
@@ -240,9 +240,9 @@ pub(super) mod tests {
     use crate::sync::RawRwLock;
     use crate::sync::lock_api::{RwLock, RwLockUpgradableReadGuard};
 
-    /// Checks that an upgradable reader is not downgraded if there are too many readers, and that it is then unlocked.
-    /// Otherwise the count could overflow, and a writer would find no reader. `fill` makes the count of a new lock
-    /// full.
+    /// Checks that an upgradable reader is not downgraded if there are too many readers (the count could overflow, and
+    /// a writer would find no reader), and that the refused downgrade unlocks the lock. `fill` makes the count of a new
+    /// lock full.
     pub(in crate::library::sync::rwlock) fn downgrade_is_refused_when<R: Readers>(fill: fn(&R)) {
         THREADS.run(1, move || {
             let lock = RwLock::<RawRwLock<Native, R>, u32>::new(0);
