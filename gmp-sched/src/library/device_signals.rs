@@ -2,8 +2,8 @@
 //!
 //! Go has to ask the operating system which descriptors are ready (`netpoll`). An idle M asks, an M that finds no other
 //! work asks, and sysmon asks if no M has done so for 10 ms. Here the interrupt handler puts the signal on the *raised
-//! list* and makes an M check that list at once, even when every P is busy. (On threads, if every P is busy, the next
-//! pick finds the signal, or sysmon, which may preempt a G for it.) So there is no blocking poll and no poll deadline.
+//! list* and makes an M check that list at once, even when every P is busy. (On threads, if every P is busy, the signal
+//! is found by the next pick or by sysmon, which may preempt a G.) So there is no blocking poll and no poll deadline.
 //! The code in the file `poll` takes the signals from that list. The file also explains why no raise is lost.
 //!
 //! # A signal

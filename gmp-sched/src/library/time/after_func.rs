@@ -1,8 +1,8 @@
 //! Functions that run later, in Gs of their own.
 //!
 //! A timer is fired by any M that finds it due, and firing must not allocate. So the G that will run the function is
-//! made in advance, and is only started when the timer fires. A pending function occupies a timer slot and the slot and
-//! the stack of a G, which are all reused, and no other memory.
+//! made in advance, and is only started when the timer fires. A pending function occupies a timer slot, the slot of its
+//! G and the stack of its G. All three are reused later, and no other memory is needed.
 
 use core::fmt;
 use core::time::Duration;

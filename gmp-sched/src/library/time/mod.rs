@@ -2,8 +2,8 @@
 //!
 //! Time is the platform's monotonic clock, in nanoseconds, without rounding. Each P has its own timers. While an M
 //! holds the P, this M fires them, unless an M that finds nothing else to do fires them first. If the platform has
-//! timer interrupts, the interrupt makes the running G give way, and then the M fires the timer. Otherwise the M fires
-//! due timers when it picks a G. (`entities::timers` says who makes sure that the timers of the other Ps fire in time.)
+//! timer interrupts, an interrupt makes the M check for due timers while a G runs. Otherwise the M fires due timers
+//! when it picks a G. (`entities::timers` says who makes sure that the timers of the other Ps fire in time.)
 //!
 //! A G waits for a timer directly. (In Go, it receives from the timer's channel.) A timer can be a case of a
 //! [select](mod@crate::select). A timer holds at most one tick that has not been received. [`Timer::stop`] and

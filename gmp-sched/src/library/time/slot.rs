@@ -1,8 +1,8 @@
 //! The reusable part of a program's timer. A slot is never freed, so that a firing under way can still access it.
 //!
-//! As in Go, ticks are received from a channel, which is a part of the slot. Receiving from it borrows the timer. So a
-//! select receives from timers as from any channel, no G receives from a timer that has been dropped, and the channel
-//! is reused with the slot.
+//! As in Go, ticks are received from a channel, so a select receives from timers as from any channel. The channel is a
+//! part of the slot, and is reused with it. Receiving borrows the timer, so no G receives from a timer that has been
+//! dropped.
 //!
 //! # When a timer is armed
 //!
@@ -344,7 +344,7 @@ impl<Plat: Platform> Fire<Plat> for TimerSlot<Plat> {
 
     fn settle(&'static self) {
         let pinned = Pinned::<Plat>::of_scheduler();
-        // The caller holds the lock, and releases it.
+        // The caller holds the channel's lock, and will release it.
         let ticks = ManuallyDrop::new(self.ticks.header.assume_locked());
         let mut setting = self.setting.lock();
         let (when, now) = (setting.when, setting.bubble.now());

@@ -93,8 +93,7 @@ macro_rules! waits {
             ///
             /// # Panics
             ///
-            /// The caller is not on an M, or is outside of the [bubble](crate#features) in which the timer or ticker
-            /// was made.
+            /// The caller is outside of the [bubble](crate#features) in which the timer or ticker was made.
             #[must_use]
             #[track_caller]
             pub fn try_wait(&self) -> Option<Instant> {
