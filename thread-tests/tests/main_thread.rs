@@ -15,7 +15,7 @@ use thread_tests::THREADS;
 /// The number of locked Gs, so that each run makes at least as many threads.
 const LOCKED: u32 = 100;
 
-/// Ends with its thread.
+/// A thread-local value, which is dropped when its thread ends.
 struct OfThread;
 
 static BEGUN: AtomicUsize = AtomicUsize::new(0);

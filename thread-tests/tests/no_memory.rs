@@ -113,7 +113,7 @@ fn counted<R>(operation: impl FnOnce() -> R) -> R {
     operation()
 }
 
-/// What only the platform of threads has. Each of these operations needs a thread.
+/// Operations that only the platform of threads has. Each of them needs a thread.
 const OF_THREADS: &[(&str, Shortage, Operation)] = &[
     ("run", Shortage::OfThreads, || {
         assert_eq!(platform::blocking(|| counted(|| THREADS.run(2, || platform::go(|| 7).join()))), Ok(7));

@@ -411,7 +411,7 @@ fn signals_of_a_profiler_come_at_the_same_time() {
 /// Set in a process whose Gs are preempted one at a time.
 const ONE_AT_A_TIME: &str = "GMP_TEST_ONE_PREEMPTED";
 
-/// The limit is one for the whole process, so the test has a process of its own.
+/// The limit holds for the whole process, so the test has a process of its own.
 #[test]
 fn hogs_above_the_limit_of_preempted_gs_take_turns() {
     if std::env::var_os(ONE_AT_A_TIME).is_none() {

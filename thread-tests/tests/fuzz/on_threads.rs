@@ -112,7 +112,7 @@ fn run(seed: u64) {
     }
 }
 
-/// In place of the seed of the program that runs, if none does.
+/// The value that `current` in [`watch`] has while no program runs.
 const NONE: u64 = u64::MAX;
 
 /// Ends the process if one program runs for too long. `current` contains the seed of the program.

@@ -68,7 +68,7 @@ mod platform {
     }
 }
 
-/// How the failure of a run begins in which a commit leaves a pin behind.
+/// The beginning of the failure's message, if a commit has left a pin behind in the run.
 const COMMIT_PANICKED: &str = "fatal error: the commit of a park panicked: goroutine 1 parks";
 
 /// Whether the main G of the program of this seed parks with a commit that leaves a pin behind. This ends the run.
@@ -122,7 +122,7 @@ fn run(seed: u64) {
 
 #[test]
 fn random_safe_programs_break_no_invariant_simulated() {
-    // 5831: a commit leaves a pin behind on the stack of a G that was displaced in its first steps. The panic found no
-    // handler there, so the window could not report it.
+    // Seed 5831: a commit leaves a pin behind on the stack of a G that was displaced in its first steps. Once, the panic
+    // found no handler there, so the window could not report it.
     crate::for_each_seed(300, &[5831], run);
 }

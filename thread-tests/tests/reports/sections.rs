@@ -120,7 +120,7 @@ fn section_of_another_thread_forbids_nothing() {
     drop(expected);
 }
 
-/// A thread-local variable of the thread is dropped after those of this crate.
+/// A thread-local variable enters a section in its drop, when the thread-local variables of `gmp-sched` are dropped already.
 #[test]
 fn section_at_the_end_of_a_thread_is_entered_and_left() {
     struct AtTheEnd(Cell<Option<mpsc::Sender<bool>>>);

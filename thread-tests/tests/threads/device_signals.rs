@@ -64,8 +64,8 @@ fn signal_that_an_ended_scheduler_has_left_behind_does_not_stop_the_next_wait() 
     });
     device.raise();
     THREADS.run(1, || {
-        // If sysmon has delivered the raise to the G that was left behind, only the limit ends this wait. Otherwise it
-        // is refused.
+        // If the G that was left behind has taken the raise, the signal is free, and only the limit ends this wait.
+        // Otherwise the signal still belongs to that G, so this wait is refused.
         match catch_unwind(AssertUnwindSafe(|| device.wait_timeout(Duration::from_millis(10)))) {
             Ok(was_raised) => assert!(!was_raised, "the raise was for another wait"),
             Err(refused) => assert_eq!(message(refused), "two Gs wait for one signal"),

@@ -56,8 +56,8 @@ fn threads_alone_use_a_channel() {
     assert_eq!(reader.join().unwrap(), (Ok("text"), Err(RecvError)));
 }
 
-/// The G waits while the thread is between two waits of its own. Then only the declaration keeps a deadlock from being
-/// reported.
+/// The G waits while the thread is between two waits of its own. Then only the value of `expect_wakes` keeps a deadlock
+/// from being reported.
 #[test]
 fn deadlock_is_not_reported_while_a_thread_is_expected_to_wake_the_goroutine() {
     let (sender, receiver) = channel(0);

@@ -20,7 +20,7 @@ fn with_processors(body: fn(usize)) {
     }
 }
 
-/// It is known where a G will continue while it waits to continue: not before it has begun, and not while it runs.
+/// `suspended_at` returns where a G will continue. It returns `None` for a G that has not begun, and for one that runs.
 #[test]
 fn g_is_suspended_somewhere_while_it_waits_to_continue() {
     THREADS.run_with(1, |scheduler| {

@@ -24,8 +24,8 @@ fn message_of(body: impl FnOnce() + Send + 'static) -> String {
     THREADS.run(2, move || panic_of(|| synctest::test(body)))
 }
 
-/// Lets the other Gs of the bubble run until `is_true` returns `true`. They have to run soon, although this G does not
-/// wait durably, so that the driver of the bubble does not run.
+/// Lets the other Gs of the bubble run until `is_true` returns `true`, which must happen soon. This G does not wait
+/// durably meanwhile, so the driver of the bubble does not run, and the clock stands still.
 fn soon(what: &str, is_true: impl Fn() -> bool) {
     for _ in 0..1000 {
         if is_true() {

@@ -228,8 +228,8 @@ fn direct_switches_of_coroutines_are_recorded() {
     });
 }
 
-/// The program, or a program with which it shares the memory, may write anything there. The recording of the next
-/// events must not depend on it, because a G records that it parks after it has been queued.
+/// The program, or a program with which it shares the memory of a trace, may write anything to this memory. That must
+/// not disturb the recording of later events, because a G records that it parks after it has been queued.
 #[test]
 fn events_are_recorded_after_shared_memory_was_overwritten() {
     let memory: &'static [AtomicU64] = (0..4000).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();

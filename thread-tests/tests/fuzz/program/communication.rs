@@ -41,7 +41,7 @@ impl Fuzzer<'_> {
         let (value, limit) = (self.value(), self.limit());
         let [one, two, three] = [(); 3].map(|()| self.channel().clone());
         let ends_by_panic = self.random.u32(..8) == 0;
-        // An arm runs after the select has ended, so its panic finds the select's cases dropped or still alive.
+        // An arm runs after the select has ended. A panic in the arm must not drop a value of the cases a second time.
         let in_an_arm = |received: Option<Value>| {
             verify(received);
             if ends_by_panic {

@@ -16,8 +16,8 @@ static MEMORY: LazyLock<&'static [AtomicU64]> =
     LazyLock::new(|| (0..4096).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak());
 
 impl Fuzzer<'_> {
-    /// Parks with a commit that calls the library, and continues at once. Some of the calls, and the drop of a value that
-    /// waits, are refused in a commit.
+    /// Parks with a commit that calls the library, and continues at once. A commit may not make some of these calls, and
+    /// may not wait in the drop of a value.
     pub(super) fn commit(&mut self) {
         let (shared, value, channel, which) = (self.shared, self.value(), self.channel(), self.random.u32(..8));
         let call = move || match which {

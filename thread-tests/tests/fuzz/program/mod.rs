@@ -71,8 +71,8 @@ impl Drop for Bomb {
 /// Counts a G, a delayed function or a call from outside as running, from its creation until its closure has been
 /// dropped. The closure owns this value.
 struct Running {
-    /// `None` only while the value is dropped. It is dropped before the count: who sees that nothing runs any more may
-    /// rely on being the last one that shares the objects.
+    /// `None` only while this `Running` is being dropped. The drop releases the objects before it decrements the count,
+    /// so that once the count is zero, no G shares the objects any more.
     shared: Option<Arc<Shared>>,
     count: Arc<AtomicI64>,
 }

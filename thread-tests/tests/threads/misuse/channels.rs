@@ -1,5 +1,5 @@
-//! Channels whose capacity is too large. A channel stores its length and two flags in one word, so a capacity of a
-//! quarter of the range of `usize` or more is refused.
+//! Channels whose capacity is too large. A channel stores its length and three flags in one word, so a capacity of an
+//! eighth of the range of `usize` or more is refused.
 
 use std::panic::catch_unwind;
 
