@@ -252,8 +252,8 @@ impl<Plat: Platform> Header<Plat> {
         !self.receivers.is_empty() | (self.word_by_now().level() < self.capacity.cast_signed())
     }
 
-    /// Whether an operation of `side` would return at once, unless another G performs an operation first. Takes no
-    /// lock.
+    /// Whether an operation of `side` would return at once, unless another G performs an operation first. Also true for
+    /// a receive from a dormant timer, which only the receive itself can check. Takes no lock.
     ///
     /// If this returns false, there was a moment during the call at which the operation would have had to wait. On an
     /// unbuffered channel, that moment is when the queue was found empty. The channel was open then, because it was

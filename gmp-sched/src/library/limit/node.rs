@@ -1,9 +1,9 @@
 //! The tree of cancellations. Its nodes are the contexts that can be cancelled or have a deadline.
 //!
 //! A node has a reference to its parent. The node is registered with its parent until the node is dropped or the parent
-//! is cancelled, so that a long-lived parent does not accumulate dead children. The lock of a node is held for a few
-//! steps only. The locks of timers and of timer slots may be taken under a node's lock, but not the lock of another
-//! node.
+//! is cancelled, so that a long-lived parent does not accumulate dead children. Under the lock of a node, no hook is
+//! called, and no memory is allocated or freed. The locks of timers and of timer slots may be taken under a node's lock,
+//! but not the lock of another node.
 //!
 //! A node ends when it is cancelled or when its deadline passes. A cancellation ends the descendants of the node, too,
 //! readies the waiting Gs and calls the hooks. At a deadline nothing does so. Instead, each descendant compares the

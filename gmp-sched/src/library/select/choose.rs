@@ -16,9 +16,9 @@ pub(super) fn try_one<Plat: Platform>(
     choice: Choice,
     is_over: bool,
 ) -> Option<usize> {
-    // An attempt fails only if another G has performed the operation first, or if other wakers have ended the waits of
-    // all Gs on the other side of the channel. After the last failed attempt, the caller continues with step 2 of the
-    // algorithm.
+    // An attempt fails only if another G has performed the operation first, if other wakers have ended the waits of all
+    // Gs on the other side of the channel, or if the channel is that of a dormant timer that is not due. After the last
+    // failed attempt, the caller continues with step 2 of the algorithm.
     for _ in 0..cases.len() {
         let chosen = match choice {
             Choice::Random => choose(pinned, cases, is_over)?,

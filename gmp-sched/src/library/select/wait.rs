@@ -88,9 +88,10 @@ pub(super) fn with_all_locks<Plat: Platform>(
 }
 
 /// Tries cases with all locks held (the second half of step 2 of the algorithm). A case that seems to be ready is
-/// really ready, unless other wakers have ended the waits of all Gs on the other side of its channel. A failed attempt
-/// removes the waiters of those Gs from the queue, so that the case no longer seems to be ready. If the limit `is_over`
-/// and is chosen, returns `cases.len()` in place of an index.
+/// really ready, unless other wakers have ended the waits of all Gs on the other side of its channel, or its timer is
+/// dormant and not due. A failed attempt removes the waiters of those Gs from the queue or, if the caller has a P, arms
+/// the timer, so that the case no longer seems to be ready. If the limit `is_over` and is chosen, returns
+/// `cases.len()` in place of an index.
 #[cold]
 #[inline(never)]
 pub(crate) fn try_locked<Plat: Platform>(

@@ -226,7 +226,7 @@ impl<Plat: Platform> RawMutex<Plat> {
     #[inline]
     fn try_acquire_idle(&self) -> bool {
         Plat::point(Site::Sync);
-        // Ordering: Acquire; partner: the Release in `subtract`.
+        // Ordering: Acquire; partners: the Releases in `subtract` and `release_fairly`.
         self.word.compare_exchange(0, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 

@@ -10,9 +10,9 @@
 //! [`Timer::reset`] drop this tick, so they leave no stale tick behind (as in Go since 1.23). Waiting borrows the
 //! timer, so no G can wait for a timer that has been dropped.
 //!
-//! A timer or ticker is among the timers of a P only if a G waits for it. Otherwise it costs nothing, and does not keep
-//! the scheduler from finding a [deadlock](crate#features). Whether it has a tick is then computed from the clock when
-//! it is read.
+//! A timer or ticker joins the timers of a P only when a G receives from it. Until then it costs nothing: whether it has a
+//! tick is computed from the clock when it is read. If no G waits for it, it does not keep the scheduler from finding a
+//! [deadlock](crate#features).
 //!
 //! A timer, ticker or delayed function that was made in a [bubble](crate#features) uses the bubble's clock and belongs
 //! to the Gs of the bubble. A G outside of the bubble panics if it stops, sets or waits for such a timer. A timer,

@@ -6,14 +6,13 @@
 //!
 //! # When a timer is armed
 //!
-//! A timer that is set is *armed*, that is, among the timers of a P, only if a G waits for it. Otherwise it is
-//! *dormant*: it costs no interrupt, and it does not keep the scheduler from finding a deadlock. All changes are made
-//! under the lock of the channel:
+//! A timer that is set becomes *armed*, that is, joins the timers of a P, only when a G receives from it. Until then it
+//! is *dormant*, and costs no interrupt. All changes are made under the lock of the channel:
 //!
 //! | state | when | a receive |
 //! |---|---|---|
 //! | off | the timer was stopped, or has fired and its tick was received | waits |
-//! | dormant | nobody waits for the timer | computes from the clock whether there is a tick; if there is none, arms the timer, and may then wait |
+//! | dormant | set, but not armed | computes from the clock whether there is a tick; if there is none, arms the timer, and may then wait |
 //! | armed | set to fire, or about to fire | waits |
 //!
 //! The state dormant is a bit of the channel ([`Held::set_dormant`](crate::library::chan::Held::set_dormant)), so that
