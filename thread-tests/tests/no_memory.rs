@@ -140,7 +140,7 @@ const OF_THREADS: &[(&str, Shortage, Operation)] = &[
 /// the allocations after the one that fails also fail.
 const CHILD: &str = "GMP_TEST_NO_MEMORY";
 
-/// A child process that takes longer hangs.
+/// A child process that takes longer counts as hanging.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// What the child process does.

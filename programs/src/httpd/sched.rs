@@ -1,5 +1,5 @@
 //! The live page of the scheduler. The page gets the numbers by server-sent events: a response that does not end, of which
-//! each line `data: …` is an event (WHATWG HTML, 9.2). It computes rates and shares from the differences of two events.
+//! each line `data: …` is an event (WHATWG HTML, 9.2). The page computes rates and shares from the differences of two events.
 //! While nobody looks at the page, nothing is observed.
 
 use core::fmt::Write as _;
