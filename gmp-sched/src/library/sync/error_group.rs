@@ -20,8 +20,8 @@ use crate::platform::Platform;
 /// `errgroup.Group`.
 ///
 /// The first error cancels the group: from then on [`is_canceled`](Self::is_canceled) returns true. The G that failed
-/// cancels the [context](Self::with_context) and calls the [hooks](Self::on_cancel). A context or hook that is added
-/// after that is cancelled or called at once. Cancelling does not stop the other Gs by itself.
+/// cancels the [context](Self::with_context) and calls the [hooks](Self::on_cancel). A context that is added later is
+/// cancelled at once, and a hook that is added later is called at once. Cancelling does not stop the other Gs by itself.
 ///
 /// The shared state of a group, each hook and each derived context are heap cells. If there is no memory for one of
 /// them, the program ends, as with the types of `alloc`.

@@ -159,8 +159,8 @@ impl<Plat: Platform> TimerSlot<Plat> {
         arm_in(pinned, setting.bubble.get(), setting.when, &self.timer, action);
     }
 
-    /// Arms a timer that is set and not armed if a G waits for it. Otherwise the timer becomes dormant. A timer that is
-    /// not set is off afterwards.
+    /// Called for a timer that is not armed. If the timer is set and a G waits for it, arms the timer. If it is set and
+    /// no G waits, makes it dormant. If it is not set, the timer is off afterwards.
     fn arm_if_awaited(&'static self, pinned: &Pinned<Plat>, ticks: &Held<'_, Plat>, setting: &mut Setting<Plat>) {
         let (is_set, is_awaited) = (setting.when != Instant::NEVER, self.has_receivers());
         if is_set && is_awaited {
@@ -246,7 +246,7 @@ impl<Plat: Platform> TimerSlot<Plat> {
         let ticks = self.ticks.header.lock(&pinned);
         let mut setting = self.setting.lock();
         let (when, now) = (setting.when, setting.bubble.now());
-        // A tick belongs to the Gs that wait for it.
+        // If Gs wait for the tick, it belongs to one of them.
         if !setting.is_due(now) || self.has_receivers() {
             return None;
         }
