@@ -68,7 +68,7 @@ fn main(args: &[&str]) -> i32 {
     let rate = answers as f64 / seconds;
     println!("load: {answers} requests over {connections} connections in {seconds:.2} s: {rate:.0} requests/s");
     print!("{}", histogram(&latencies));
-    // Each G stops at its first error. Many of them are usually the same one.
+    // Each G stops at its first error. Usually most Gs have the same error, so only the first one is printed.
     let first = errors.first().map(|error| format!("load: {} connections failed, the first: {error}", errors.len()));
     first.iter().for_each(|line| eprintln!("{line}"));
     i32::from(first.is_some())

@@ -90,8 +90,8 @@ fn next(arrived: &mut Arrived<'_>) -> Result<Request, Mistake> {
     }
 }
 
-/// Ends a connection after its last answer. First reads what the client is still sending. If data is left unread at the end,
-/// the client gets a reset, and may lose the answer (RFC 9112, 9.6).
+/// Ends a connection after its last answer. First reads what the client is still sending, because if data were left unread,
+/// the client would get a reset, and might lose the answer (RFC 9112, 9.6).
 fn end(stream: &TcpStream) -> Result<(), NetError> {
     stream.shutdown(Shutdown::Write)?;
     let until = now() + PATIENCE;
@@ -119,7 +119,8 @@ impl Client<'_> {
             }
             _ => {}
         }
-        // The bodies of other requests are not read, so their connections end.
+        // From here on, no body is read. A request that has one ends its connection, because the next request would begin
+        // after the body.
         self.keeps &= request.body == Body::Bytes(0);
         let answered = match (&*request.path, request.method) {
             ("/", _) if is_read => self.answer(Code::Ok, "", "text/html", INDEX),

@@ -40,7 +40,7 @@ pub(crate) fn leak<T>(value: T) {
 /// Ends the process if the panic is a failed check inside of the library. (A panic of a caller that misuses the library
 /// has the location of the call, because the public functions are `#[track_caller]`.)
 pub(crate) fn check_panic(panic: &PanicHookInfo<'_>) {
-    // The check of what a commit has left behind is in the library, because no call of the program is at fault.
+    // This panic, too, has a location in the library, although the program is at fault: no single call is to blame.
     let is_of_commit = panic.payload_as_str().is_some_and(|message| message.starts_with("the commit of a park left"));
     if let Some(location) = panic.location()
         && location.file().contains("gmp-sched/src/")

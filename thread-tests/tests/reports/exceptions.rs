@@ -126,7 +126,7 @@ fn exception_on_a_small_stack_and_in_the_c_library_is_reported() {
     }
 }
 
-/// The handler calls the hook only if the G's stack has room for it, and the G can hold no lock of a library.
+/// The handler calls the hook only if the G's stack has room for the call and the G cannot hold a lock of a library.
 #[test]
 fn exception_for_which_the_hook_cannot_be_called_is_named_by_the_handler() {
     if let Some(case) = case() {
