@@ -33,7 +33,6 @@ const BODY: usize = 1 << 30;
 const USAGE: &str =
     "usage: load http://HOST[:PORT][/PATH] [--connections N] [--requests N] [--body BYTES] [--close] [--rate N]";
 
-/// What to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Order {
     host: String,

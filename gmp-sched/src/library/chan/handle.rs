@@ -26,14 +26,12 @@ pub(super) trait OneSide {
     const SIDE: Side;
 }
 
-/// The sending side.
 pub(super) enum Sending {}
 
 impl OneSide for Sending {
     const SIDE: Side = Side::Send;
 }
 
-/// The receiving side.
 pub(super) enum Receiving {}
 
 impl OneSide for Receiving {

@@ -110,9 +110,7 @@ pub(super) const RECEIVE_ON: &str = "receive on";
 /// The two operations on a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// To send.
     Send,
-    /// To receive.
     Receive,
 }
 

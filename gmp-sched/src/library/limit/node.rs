@@ -289,7 +289,6 @@ impl<Plat: Platform> Node<Plat> {
         }
     }
 
-    /// Number of registered children.
     #[cfg(all(test, feature = "std"))]
     pub(crate) fn children(&self) -> usize {
         let _pinned = Pinned::<Plat>::of_scheduler();

@@ -178,7 +178,6 @@ impl<Plat: Platform> RawMutex<Plat> {
         self.try_acquire_idle() || self.try_acquire_ahead(0)
     }
 
-    /// Unlocks.
     #[inline(always)]
     pub(crate) fn release(&self) {
         if self.subtract() {
