@@ -21,10 +21,10 @@ impl<Plat: Platform> Scheduler<Plat> {
         }
     }
 
-    /// Returns the message to report if this scheduler is dead: every M is idle (so none is in a system call), no armed
-    /// timer would make a G runnable, no G waits for a device, and the scheduler is not shut down. Besides, a G waits,
-    /// or the main G has called `goexit`. If the platform has threads that are not Ms, such a thread may ready a G that
-    /// waits for a future.
+    /// Returns the message to report if this scheduler is dead: every M is idle or waits for its locked G (so none is in
+    /// a system call), no armed timer would make a G runnable, no G waits for a device, no work is visible, and the
+    /// scheduler is not shut down. Besides, a G waits, or the main G has called `goexit`. On a platform with threads
+    /// that are not Ms, the scheduler is not dead while a G waits for a future, because such a thread may ready that G.
     ///
     /// The last M to check sees the state that the other Ms have left, because each M publishes its state before it
     /// puts itself on the idle list, or in the same critical section.

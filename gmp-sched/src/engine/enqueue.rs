@@ -1,4 +1,4 @@
-//! Where a runnable G goes: sentences 5 to 10 of `docs/policy.md`. (A locked G goes to a list of its own, see
+//! Where a runnable G goes: sentences 5 to 10 of `docs/policy.md`. (A locked G goes to the list of locked Gs, see
 //! `put_global_one`.)
 //!
 //! After the G has been enqueued, an M is woken if a P is idle and no M spins (see `wake`). So the G does not wait
@@ -109,7 +109,8 @@ fn overflow<Plat: Platform>(
 
 // The functions `requeue_…` are commits (see `switch`). Each of them makes the G that has just left its M runnable.
 
-/// Called by the commit of a yield while the global queue is empty. Puts the G at the tail of the ring.
+/// Called by the commit of a yield if the global queue is empty or a policy is installed. Puts the G at the tail of the
+/// ring.
 #[inline(always)]
 pub(crate) fn requeue_last<Plat: Platform>(
     pinned: &Pinned<Plat>,
@@ -124,7 +125,8 @@ pub(crate) fn requeue_last<Plat: Platform>(
     }
 }
 
-/// Commit of a preemption at the end of a slice, and of a yield while the global queue has work.
+/// Commit of a preemption at the end of a slice, of a yield while the global queue has work, and of a yield of a locked
+/// G.
 pub(crate) fn requeue_global<Plat: Platform>(pinned: &Pinned<Plat>, goroutine: &'static Goroutine<Plat>) {
     requeue(pinned, goroutine, put_global);
 }

@@ -15,8 +15,8 @@ use crate::platform::{Pinned, Platform};
 
 impl<Plat: Platform> Scheduler<Plat> {
     /// Makes sure that there are enough Ms for all Ps even if one more M blocks, and counts one M as blocked. Creates
-    /// an M if necessary. Meanwhile the caller is not pinned, unless it holds another pin. So when this returns, a
-    /// calling G may be on another M, or hold another P.
+    /// an M if necessary. While it creates one, the caller is not pinned, unless it holds another pin. So when this
+    /// returns, a calling G may be on another M, or hold another P.
     pub(crate) fn secure_successor(&'static self, pinned: Pinned<Plat>) -> Result<Pinned<Plat>, OutOfResources> {
         let mut pinned = pinned;
         while !self.count_successor() {

@@ -127,7 +127,7 @@ impl<Plat: Platform> Machine<Plat> {
     }
 
     /// Called by an M that has left the idle list, before it polls. From now on no raise of a device signal relies on
-    /// this M, and it sees the signals whose raises did.
+    /// this M. If an earlier raise relied on this M, the poll sees its signal.
     pub(crate) fn end_poll_duty() {
         // Ordering: partner: the fence in `wake_poller`.
         fence(Ordering::SeqCst);

@@ -33,8 +33,8 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.take_raised(pinned.machine().processor(), ready);
     }
 
-    /// Like [`poll`](Self::poll), for a caller that is not an M of this scheduler with a P: sysmon, or an M of another
-    /// scheduler. Each G goes to the global queue of its scheduler.
+    /// Like [`poll_each`](Self::poll_each), but readies the Gs itself. For a caller that is not an M of this scheduler
+    /// with a P: sysmon, or an M of another scheduler. Each G goes to the global queue of its scheduler.
     pub(crate) fn poll_from_outside(&'static self, pinned: &Pinned<Plat>) {
         self.take_raised(None, |goroutine| ready_pinned(pinned, goroutine));
     }

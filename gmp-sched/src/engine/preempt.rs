@@ -121,7 +121,8 @@ pub fn must_give_way<Plat: Platform>(machine: &Machine<Plat>) -> bool {
 }
 
 /// Whether the G that returns from a system call to `processor` has to call [`give_way`] because its slice is over or
-/// an urgent G waits. Does not read the clock: the interrupt that notices the next timer is armed.
+/// an urgent G waits. Does not check whether a timer is due, which would mean to read the clock: the interrupt that will
+/// notice the next timer is armed already.
 #[inline(always)]
 pub(crate) fn gives_way_to_others<Plat: Platform>(scheduler: &Scheduler<Plat>, processor: &Processor<Plat>) -> bool {
     processor.is_slice_over() || scheduler.signals.is_ready() || !processor.urgent.is_empty()
@@ -164,8 +165,8 @@ pub fn give_way<Plat: Platform>(pinned: Pinned<Plat>) -> Pinned<Plat> {
     // ANCHOR_END: give_way
 }
 
-/// Called when the slice is over. The calling G goes to the tail of the global queue or, if it is urgent, to the tail
-/// of the urgent queue, because the slice was that of other Gs. Go: `gopreempt_m`.
+/// Called when the slice is over. The calling G goes to the tail of the global queue. But an urgent G has only continued
+/// the slice of other Gs, so it goes to the tail of the urgent queue. Go: `gopreempt_m`.
 #[doc(alias = "gopreempt_m")]
 pub(crate) fn preempt<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned<Plat> {
     let CurrentGoroutine { pinned, machine, processor, me } = caller;
@@ -207,8 +208,8 @@ fn displace_for_urgent<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned
     await_next(&pinned, processor, now);
     let Some(next) = next else { return pinned };
     processor.slice.undisturbed_since.store(now.as_nanos(), Ordering::Relaxed);
-    // A G that is still urgent may have waited in the ring meanwhile. Then the time of the urgent Gs before it is not
-    // continued.
+    // If `me` was just picked as an urgent G, `next` continues the time of these urgent Gs. Otherwise their time begins
+    // anew. (It does so even if `me` is still urgent, when `me` has waited in the ring meanwhile.)
     if !(me.is_urgent(now) && processor.has_picked_urgent()) {
         processor.begin_urgent_time(now);
     }
@@ -217,7 +218,8 @@ fn displace_for_urgent<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned
 }
 
 /// Whether there is a reason to displace the G on `processor`: a device is ready, an urgent G waits for `processor`, or
-/// a timer of `processor` is due. This alone decides what displaces a G: the timer's interrupt and sysmon only ask.
+/// a timer of `processor` is due. The timer's interrupt and sysmon only request that a G gives way; whether it is
+/// displaced is decided here.
 #[inline(always)]
 fn has_urgent_work<Plat: Platform>(scheduler: &Scheduler<Plat>, processor: &Processor<Plat>) -> bool {
     scheduler.signals.is_ready() || !processor.urgent.is_empty() || processor.has_due_timer()

@@ -35,7 +35,7 @@ pub(crate) fn make_runnable<Plat: Platform>(
     end_wait(pinned, goroutine).map(|_| goroutine)
 }
 
-/// Like [`make_runnable`], for a G that knows its M and its P. This saves 6 instructions when a G ends and is joined.
+/// Like [`make_runnable`], for a calling G that knows its M and P. This saves 6 instructions when a G ends and is joined.
 #[inline(always)]
 pub(crate) fn make_runnable_by<Plat: Platform>(
     caller: &CurrentGoroutine<Plat>,

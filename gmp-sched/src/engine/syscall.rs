@@ -4,8 +4,9 @@
 //! call lasts. [`blocking`] is for work that will block: the P goes to another M at once (see `handoff`). Go has only
 //! the first kind for most calls, so its sysmon has to guess, 20 us or more after the beginning, that a call blocks.
 //!
-//! Both take the call as a closure, so that each system call ends when its closure returns or panics. A G could leak a
-//! guard, and continue without a P. Outside of system calls, an M without a P never runs user code.
+//! Both take the call as a closure, so that each system call ends when its closure returns or panics. If they returned a
+//! guard instead, a G could leak the guard and continue without a P. But outside of system calls, an M without a P must
+//! never run user code.
 //!
 //! On return the G takes its old P back if no other M took it, or else an idle P. If no P is idle, the G goes to the
 //! global queue and its M to the idle list. But with timer interrupts, a G that returns from a blocking call goes to
@@ -53,7 +54,7 @@ use crate::record::trace::EventKind;
 /// stays on its M, and must not spawn, yield or park. The G is not pinned, so where Ms are kernel threads, another
 /// thread may take the CPU from a call that computes for long. On threads of a host the call may block the thread,
 /// because sysmon checks at least every 10 ms. In a kernel it must not, because only the timer interrupts of CPUs that
-/// run a thread wake sysmon; [`blocking`] is for calls that do.
+/// run a thread wake sysmon; calls that block the thread use [`blocking`].
 ///
 /// On return, may block the calling G until there is a P for it. Not callable from interrupts.
 ///

@@ -2,10 +2,10 @@
 //! M has taken from the raised list. On platforms without timer interrupts, sysmon also finds a G that has to give way. It
 //! runs on a thread of its own, without a P.
 //!
-//! Where there are no timer interrupts ([`Platform::TIMER_INTERRUPTS`]), sysmon also checks when a slice ends and when a
-//! timer of a busy P is due, if it knows of them in time. If a timer is set
-//! that is due before the next check, `check_at` calls [`Platform::arm_timer`], which may wake sysmon. This is another
-//! case of "Store, fence, load" in [`idle`](crate::engine::idle).
+//! On these platforms ([`Platform::TIMER_INTERRUPTS`] is `false`), the next check is at the latest when a slice ends or
+//! when a timer of a busy P is due. If a timer is set later that is due before that check, `check_at` calls
+//! [`Platform::arm_timer`], which may wake sysmon. This is another case of "Store, fence, load" in
+//! [`idle`](crate::engine::idle).
 //!
 //! ```
 //! use gmp_sched::platform::Platform;

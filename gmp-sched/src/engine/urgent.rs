@@ -151,7 +151,8 @@ fn let_another_run<Plat: Platform>(
     processor: &'static Processor<Plat>,
     now: Instant,
 ) {
-    // The raise of a signal may have relied on this M. If another P is idle, its M runs these Gs.
+    // The raise of a signal may have relied on this M, so it polls now. If another P is idle, the caller then wakes an M,
+    // which takes that P and runs these Gs.
     scheduler.poll_each(pinned, |goroutine| {
         if let Some(goroutine) = make_runnable(pinned, goroutine) {
             goroutine.make_urgent(now);

@@ -118,8 +118,8 @@ impl<Plat: Platform> Machine<Plat> {
     }
 }
 
-/// Makes the M spin, unless it does or at least half as many Ms spin as Ps are busy. More spinning Ms would only take
-/// CPUs from the Ms that have work. Returns whether the M spins now.
+/// Makes the M spin, if fewer Ms spin than half the number of busy Ps. More spinning Ms would only take CPUs from the Ms
+/// that have work. Returns whether the M spins now, which it may have done before.
 #[inline(always)]
 pub(crate) fn try_start_spinning<Plat: Platform>(
     scheduler: &'static Scheduler<Plat>,

@@ -265,7 +265,7 @@ impl<Plat: Platform> Processor<Plat> {
         self.tracer.note::<Plat>(EventKind::Kick, Some(goroutine.id()), 0);
     }
 
-    /// Begins a slice for `found`, which its holder has stolen from `victim`. The other stolen Gs are in the ring, which
+    /// Begins a slice for `found`, which the holder of this P has stolen from `victim`. The other stolen Gs are in the ring, which
     /// was empty before.
     pub(crate) fn begin_stolen(&self, victim: &Self, found: &Goroutine<Plat>) {
         self.advance_tick();
@@ -278,7 +278,7 @@ impl<Plat: Platform> Processor<Plat> {
         self.tracer.note::<Plat>(EventKind::Steal, Some(last.id()), detail);
     }
 
-    /// Begins a slice for `first`, the first of `count` Gs that its holder has taken from the global queue.
+    /// Begins a slice for `first`, the first of `count` Gs that the holder of this P has taken from the global queue.
     pub(crate) fn begin_global(&self, first: &Goroutine<Plat>, count: u32) {
         self.advance_tick();
         self.note_global_take(first, count);

@@ -66,8 +66,8 @@ pub struct Scheduler<Plat: Platform> {
     pub(crate) poller: AtomicRef<Machine<Plat>>,
     /// The timekeeper: the M that has been idle longest, which parks with a deadline. Changed under the lock.
     pub(crate) timekeeper: AtomicRef<Machine<Plat>>,
-    /// On platforms without timer interrupts, the time at which sysmon checks the Ps next. It must be woken if a timer of
-    /// a busy P is due earlier. It is 0 if sysmon need not be woken, or does not run.
+    /// On platforms without timer interrupts, the time at which sysmon checks the Ps next. If a timer of a busy P is due
+    /// earlier, sysmon must be woken. The field is 0 if sysmon need not be woken, or does not run.
     pub(crate) next_check: AtomicU64,
     /// The slots of dead Gs that are on no P's own free list. Go: `sched.gFree`.
     pub(crate) free: Lock<FreeSlots<Goroutine<Plat>>, Plat>,

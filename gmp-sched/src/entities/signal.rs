@@ -118,7 +118,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     #[inline(always)]
     pub(crate) fn take_raised(&self, by: Option<&Processor<Plat>>, mut each: impl FnMut(&'static Goroutine<Plat>)) {
         Plat::point(Site::DeviceSignal);
-        // Ordering: Acquire, to see the links that `raise` has stored. Partner: the push in `raise`.
+        // Ordering: Acquire, to see the links. Partner: the `replace` in `put_raised`.
         let mut newest_first = self.signals.ready.swap(None, Ordering::Acquire);
         let mut oldest_first = None;
         while let Some(signal) = newest_first {

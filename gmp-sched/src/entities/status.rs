@@ -9,8 +9,7 @@ pub enum Status {
     /// The G has been made and is started later: the inner G of a coroutine before its first value, or the G of a
     /// delayed function. (A G that is spawned to run at once never has this status.)
     Idle = 0,
-    /// The G is on a run queue, or is about to be run by the M that has taken it from there. Or it is among the due
-    /// timers of a P, because it was displaced or has returned from a blocking call.
+    /// The G is on a run queue or on the list of locked Gs, or is about to be run by the M that has taken it from there.
     Runnable = 1,
     /// An M that holds a P runs the G.
     Running = 2,

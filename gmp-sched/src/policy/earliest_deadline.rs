@@ -6,8 +6,8 @@ use super::{Cause, Place, Policy, ProcessorState, Ready};
 /// it becomes runnable its work has to be done. The Gs with the parameter 0, the default, have no deadline: they run in
 /// the order of their arrival when no G with a deadline waits, so they may wait for any time.
 ///
-/// On one P, this order meets all deadlines if any order does. With several Ps, a G goes to the P whose running G has
-/// the latest deadline.
+/// On one P, this order meets all deadlines if any order does. With several Ps, a G goes to the P whose earliest
+/// deadline, of the running and the waiting Gs there, is the latest.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EarliestDeadline;
 
@@ -23,7 +23,7 @@ impl Policy for EarliestDeadline {
             (Cause::Yielded, _) | (_, 0) => NONE,
             (_, time) => ready.now.as_nanos().saturating_add(time).min(NONE - 1),
         };
-        // The P whose first G has the latest deadline. The P of the caller is preferred, because its CPU has the data.
+        // Among Ps with the same earliest deadline, the P of the caller is preferred, because its CPU has the data.
         let latest =
             |state: &ProcessorState| (state.first.min(state.running.unwrap_or(NONE)), state.id == ready.processor);
         let processor = processors.max_by_key(latest).map_or(ready.processor, |state| state.id);

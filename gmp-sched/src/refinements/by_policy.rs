@@ -1,9 +1,9 @@
 //! Asking the [policy](crate::policy) that a program has installed in place of Go's rules.
 //!
 //! Each P has one more queue, ordered by rank (`RankedGoroutines`). The queues of Go's rules are then only places
-//! through which a G passes. Whoever enqueues a G there has it placed at once if it holds the P (`place_queued`), and
-//! else the next pick does so (`place_all`). So the fast paths need no check of their own: a P with a policy is never
-//! alone (`Processor::is_alone`), and each of its picks is a slow one.
+//! through which a G passes. Code that enqueues a G there has the G placed at once if it runs on the M that holds the P
+//! (`place_queued`). Otherwise the next pick places the G (`place_all`). The fast paths need no check of their own for
+//! this: a P with a policy is never alone (`Processor::is_alone`), and each of its picks is a slow one.
 //!
 //! | in place of | is called |
 //! |---|---|
@@ -30,7 +30,7 @@ use crate::platform::{Pinned, Platform};
 use crate::policy::{Begun, Cause, Policy, ProcessorState, Ready};
 
 /// Sets the parameter of the calling G: a number whose meaning the [policy](crate::policy) defines, such as a priority.
-/// It holds from the next time when the G has to wait for a P. Does nothing without a policy. The parameter of a new G
+/// The policy reads it when the G next has to wait for a P. Without a policy, it has no effect. The parameter of a new G
 /// is 0, unless [`Builder::parameter`](crate::spawn::Builder::parameter) sets it.
 ///
 /// # Panics
@@ -96,8 +96,8 @@ impl<Plat: Platform> Scheduler<Plat> {
                 return false;
             }
             self.take_idle_processor_preferring(&mut shared, Some(processor)).map(|processor| {
-                // The M counts as spinning until it runs a G. Then it wakes another one. If it did not, the placed G
-                // would wait beside idle Ps while the M has no CPU, or runs a locked G first.
+                // The M counts as spinning until it runs a G, and then wakes another M. Otherwise the placed G would wait
+                // although Ps are idle, if the M ran a locked G first or got no CPU.
                 self.spinning.fetch_add(1, Ordering::SeqCst);
                 self.assign_to_idle(&mut shared, processor, Assignment::Search)
             })

@@ -127,8 +127,8 @@ impl<Plat: Platform> Machine<Plat> {
     }
 
     /// Locks the calling G, which is pinned, to this M. If the G is already locked, only counts one more lock.
-    /// Otherwise [`secure_successor`](crate::scheduler::Scheduler::secure_successor) has counted this M as blocked. The M holds a P, or
-    /// its G is at the end of a system call.
+    /// If not, the caller has called [`secure_successor`](crate::scheduler::Scheduler::secure_successor) before, which has
+    /// counted this M as blocked. The M holds a P, or its G is at the end of a system call.
     pub(crate) fn lock_current(&'static self) {
         let me = self.running_goroutine();
         if self.locked_goroutine().is_none() {
@@ -184,8 +184,8 @@ pub(crate) fn wait_for_locked<Plat: Platform>(
     Some(locked)
 }
 
-/// Whether the G in `runnext` of the P runs before the first runnable locked G, because that one was displaced in place
-/// (see `preempt_in_place`): the urgent G that has displaced it may have readied the G in `runnext`.
+/// Whether the G in `runnext` of the P runs before the first runnable locked G. It does if that locked G was displaced in
+/// place (see `preempt_in_place`), because the urgent G that has displaced it may have readied the G in `runnext`.
 pub(crate) fn lets_next_run_first<Plat: Platform>(processor: &Processor<Plat>, shared: &Shared<Plat>) -> bool {
     let machine = shared.locked.front().and_then(Goroutine::locked_machine);
     // Ordering: the M has stored this before it put its G on the list, under the lock.

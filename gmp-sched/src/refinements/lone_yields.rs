@@ -19,8 +19,7 @@ pub(crate) fn steal_for_lone_yield<Plat: Platform>(pinned: &Pinned<Plat>, proces
     processor.tick().is_multiple_of(LONE_YIELDS) && !processor.is_alone() && take_from_others(pinned, processor)
 }
 
-/// Tries to steal a G from another P and puts it into the local ring. Returns whether it found
-/// one.
+/// Tries to steal a G from another P and puts it into the local ring. Returns whether it found one.
 fn take_from_others<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) -> bool {
     if pinned.machine().scheduler().policy().is_some() {
         return by_policy::steal(pinned, processor);

@@ -8,8 +8,8 @@
 //!
 //! A G that gives way needs an idle M that takes its P over. This M must exist already, because the caller may be a
 //! signal handler, which must not allocate. If there is none, the platform is asked to make one elsewhere. Meanwhile,
-//! and also if as many Gs as allowed are preempted, the G exchanges its P with the G that has been preempted for
-//! longest. (If the world is to stop, it only waits for the M.)
+//! and also if as many Gs as allowed are preempted, a G whose slice is over passes its P to the G that has been preempted
+//! for longest, and a G that has to give way for another reason continues.
 //!
 //! # Why each preempted G gets a P again
 //!
@@ -97,8 +97,8 @@ pub(crate) fn continue_in_place<Plat: Platform>(
     processor.tracer.note::<Plat>(EventKind::Start, Some(me.id()), 0);
 }
 
-/// Why the G on `processor`, which has to give way, does so. Returns `None` if an urgent G waits, but displaced another
-/// one a short time ago.
+/// Why the G on `processor`, which has to give way, does so. Returns `None` if only an urgent G waits, and
+/// another G was displaced on this P a short time ago.
 fn reason_to_give_way<Plat: Platform>(
     scheduler: &Scheduler<Plat>,
     processor: &Processor<Plat>,
@@ -207,7 +207,8 @@ impl<Plat: Platform> Machine<Plat> {
             Successor::IdleMachine => scheduler.hand_off(processor),
             Successor::Preempted(next) => Plat::unpark_thread(next),
         }
-        // Another P may be idle. This is so also after an exchange, because neither G was on the list for a moment.
+        // Another P may be idle, even if the P went to a preempted G: for a moment neither G was on the list, so another M
+        // may have found no work.
         scheduler.submitted();
     }
 

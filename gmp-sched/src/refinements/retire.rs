@@ -15,8 +15,8 @@ pub(crate) fn end_of_idleness<Plat: Platform>(machine: &Machine<Plat>) -> Option
     machine.end_of_idleness()
 }
 
-/// Ends the thread of `machine`, which is on the idle list, and does not return, if the time `ends_at` has come or the
-/// background G has asked for it, and if the M is not needed. Otherwise returns a new time in place of `ends_at`.
+/// Called by `machine`, which is on the idle list. If the time `ends_at` has come or the background G has asked for it,
+/// and if the M is not needed, ends its thread and does not return. Otherwise returns the `ends_at` of the next call.
 pub(crate) fn retire_if_unneeded<Plat: Platform>(
     machine: &'static Machine<Plat>,
     ends_at: Option<Instant>,
@@ -46,7 +46,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         let shared = self.shared.lock();
         let idle = shared.idle_machines.front().filter(|_| shared.has_much_surplus());
         drop(shared);
-        // The M need not be idle any more. In this case it decides when it next goes idle.
+        // The M may have left the idle list meanwhile. Then it notices the request when it next goes idle.
         if let Some(machine) = idle.filter(|machine| !machine.is_asked_to_end.swap(true, Ordering::Relaxed)) {
             Plat::unpark_thread(machine);
         }

@@ -26,8 +26,8 @@ pub(crate) fn before_wait<Plat: Platform>() {
     }
 }
 
-/// Pins the caller after what [`before_wait`] does. For an operation that takes a lock by an atomic instruction next: such
-/// an instruction waits until all earlier stores are done, so the pin is stored before the loads of `has_to_leave`.
+/// Does what [`before_wait`] does, and pins the caller. For an operation that next takes a lock by an atomic instruction,
+/// which waits until all earlier stores are done. So the pin is stored as early as possible: before `has_to_leave` loads.
 #[inline(always)]
 pub(crate) fn pin_before_wait<Plat: Platform>() -> Pinned<Plat> {
     let pinned = Pinned::of_scheduler();

@@ -82,7 +82,7 @@ impl<Plat: Platform> Machine<Plat> {
         }
         let Some(processor) = self.processor() else { return };
         if processor.tracer.recording().is_some() && (!is_fast || processor.sampler.is_exact()) {
-            // Two words, not `how`: that would be passed in memory, and written there by each park, traced or not.
+            // Passes two words instead of `how`, because each park, traced or not, would write `how` to memory to pass it.
             let (kind, detail) = match how {
                 Leave::Park => (EventKind::Park, me.wait_reason() as u64),
                 Leave::Yield => (EventKind::Yield, 0),
@@ -125,8 +125,8 @@ impl Tracer {
     }
 }
 
-/// Events of callers that hold no P, and of interrupt handlers. Each of these functions except `note_raise` takes a
-/// lock if a trace is being taken, and only then, and is not callable from interrupts.
+/// Events of callers that hold no P, and of interrupt handlers. Each of these functions except `note_raise` and
+/// `records_events` takes a lock if a trace is being taken, and only then, and is not callable from interrupts.
 impl<Plat: Platform> Scheduler<Plat> {
     /// Records an event of `goroutine`.
     #[cold]
