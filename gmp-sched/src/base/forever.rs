@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use crate::base::error::OutOfResources;
 
-/// Allocates a value that is never freed. `make` is called when the memory is reserved, so there is nothing to undo if
-/// there is none. On stable Rust, safe code can allocate one value fallibly only as a vector.
+/// Allocates a value that is never freed. `make` is called after the memory has been reserved, so there is nothing to
+/// undo if there is no memory. On stable Rust, safe code can allocate one value fallibly only as a vector.
 ///
 /// # Errors
 ///

@@ -1,8 +1,9 @@
-//! The turn to poll: which thread, if any, waits for devices, and whether another one, sysmon, has to look if there is one.
+//! The turn to poll: at most one thread at a time waits for devices, and has the turn. Sysmon *watches*, that is, looks
+//! again and again whether a thread has the turn, until one has kept it for some time.
 //!
-//! A thread that leaves frees the turn, and then looks whether it is watched. sysmon says that it no longer watches, and
-//! then looks whether the turn is free. This is "Store, fence, load" (see `engine/idle.md`): if nobody polls, sysmon
-//! watches, or the thread that has left last was told to wake it.
+//! A thread that leaves frees the turn, and then checks whether sysmon watches. When sysmon no longer watches, it notes
+//! this, and then checks whether the turn is free. This is "Store, fence, load" (see `engine/idle.md`): if no thread has
+//! the turn, sysmon watches, or the thread that left last was told to wake sysmon.
 
 use crate::base::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use crate::base::under_loom::const_fn;
@@ -40,9 +41,9 @@ impl PollTurn {
         !self.is_watched.load(Ordering::Relaxed) && !self.is_watched.swap(true, Ordering::Relaxed)
     }
 
-    /// Called by sysmon when it looks. Returns whether it has to look again soon: it need not if a thread polls that has done
-    /// so since the last look, after `left` threads had left. (If it ceased to watch as soon as any thread polls, it
-    /// would be woken each time that one leaves.)
+    /// Called by sysmon at each look. Returns whether sysmon has to look again soon, that is, watches. It no longer
+    /// watches if the same thread has had the turn since the last look, at which `left` threads had left. (If it stopped
+    /// as soon as any thread had the turn, it would be woken each time that such a thread leaves.)
     pub(crate) fn watch(&self, left: &mut u32) -> bool {
         if self.is_calm(*left) {
             self.is_watched.swap(false, Ordering::Relaxed);
@@ -57,7 +58,7 @@ impl PollTurn {
         true
     }
 
-    /// Whether a thread polls that has done so since `left` threads had left.
+    /// Whether a thread has the turn, and none has left since `left` was stored.
     fn is_calm(&self, left: u32) -> bool {
         self.is_taken() && self.left.load(Ordering::Relaxed) == left
     }

@@ -25,8 +25,8 @@ use crate::base::under_loom::IS_MODEL;
 /// each atomic, which makes runs with many atomics slow.
 pub const RING_CAPACITY: usize = if IS_MODEL { 4 } else { 256 };
 
-/// Where the counters of a new queue begin: at the first push, they wrap. Code that forgets that they do, which would
-/// otherwise fail after four billion pushes, then fails at once.
+/// Where the counters of a new queue begin. They wrap at the first push, so code that does not allow for the wrap fails
+/// at once, and not only after four billion pushes.
 const START: u32 = u32::MAX;
 
 /// The ring is full; the element was not pushed.

@@ -265,8 +265,8 @@ impl<Plat: Platform> Processor<Plat> {
         self.tracer.note::<Plat>(EventKind::Kick, Some(goroutine.id()), 0);
     }
 
-    /// Begins a slice for `found`, which the holder of this P has stolen from `victim`. The other stolen Gs are in the ring, which
-    /// was empty before.
+    /// Begins a slice for `found`, which the holder of this P has stolen from `victim`. The other stolen Gs are in the
+    /// ring, which was empty before.
     pub(crate) fn begin_stolen(&self, victim: &Self, found: &Goroutine<Plat>) {
         self.advance_tick();
         self.note_steal(victim, found, 1 + self.queue_length());

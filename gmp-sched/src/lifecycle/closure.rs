@@ -133,10 +133,10 @@ where
     /// switch must be complete and the G must not be pinned any more. Otherwise the overflow could not end this G
     /// alone: it would end the whole program.
     ///
-    /// A panic here finds a handler, although none may leave this function. This G may be displaced as soon as its pin
-    /// is lowered. When it is resumed, it runs the commit of the G that left before it, still inside this function. The
-    /// guard of a window can report the panic of this commit only while the stack unwinds, and an unwinding without a
-    /// handler does not begin.
+    /// `run_body` catches panics here, although no panic may leave a window. This G may be displaced as soon as its pin
+    /// is lowered. When it is resumed, it runs the commit of the G that left before it, still inside this function. If
+    /// this commit panics, the guard of a window ends the program with a report when the stack unwinds. But no stack
+    /// begins to unwind if nothing would catch the panic.
     extern "sysv64" fn arrive(subject: usize, argument: Word, function: usize) {
         Plat::run_body(|| arrive::<Plat>(Transfer { function, subject, argument }).lower())
             .expect("windows end the program, and outside of them nothing panics here");

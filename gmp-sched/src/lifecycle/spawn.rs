@@ -123,7 +123,7 @@ impl<'a, Plat: Platform> Builder<'a, Plat> {
     }
 
     /// Lets the G be in no [bubble](crate#features), also if the caller is in one. For Gs that serve the whole program,
-    /// such as that of a driver, and that the first G that needs them spawns.
+    /// such as the G of a driver. The first G that needs such a service spawns the G, and may be in a bubble.
     pub const fn in_no_bubble(mut self) -> Self {
         self.is_in_no_bubble = true;
         self

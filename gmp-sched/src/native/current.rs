@@ -191,8 +191,8 @@ pub(super) fn unpinned<T>(body: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Sets whether a request to give way is pending. If another signal handler interrupts this, it lowers all pins that it
-/// raises.
+/// Sets whether a request to give way is pending. If another signal handler interrupts this function, it lowers all pins
+/// that it raises, so the number of pins is still the one that was read.
 pub(super) fn set_pending(is_pending: bool) {
     let usual = pins().wrapping_sub(1);
     let word = if is_pending { usual ^ SIGN } else { usual };
@@ -235,7 +235,7 @@ fn word() -> u32 {
 mod tests {
     use super::*;
 
-    /// The thread of a test belongs to no M, so to honour a request has no effect but that it is no longer pending.
+    /// The thread of a test belongs to no M. So honouring a request only makes it no longer pending.
     #[test]
     fn pending_request_is_honoured_when_the_last_pin_is_lowered() {
         for is_pinned_first in [true, false] {

@@ -196,7 +196,7 @@ impl Threads {
         if let Err(error) = unsafe { scheduler.start_with_stack(self.main_stack_size, main) } {
             alive::leave(scheduler);
             scheduler.end_machines();
-            // They end, which `leave` waits for.
+            // The threads that watch the scheduler end now. `pool::leave` waits until they have.
             drop(watches);
             pool::leave(scheduler);
             panic!("no threads for all Ps, or no stack for the main G: {error}");

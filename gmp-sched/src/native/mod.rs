@@ -452,8 +452,8 @@ unsafe impl Platform for Native {
     }
 }
 
-/// The number of pins from which on a thread raises no pin that a program could leak. The number of pins of the scheduler
-/// itself, which come in addition, is small.
+/// The number of pins at which a thread raises no further pin that a program could leak. The few pins that the scheduler
+/// itself raises do not count against this limit.
 const PINS_LIMIT: u32 = 1 << 30;
 
 /// The function that the thread of an M runs. Calls `has_begun` when the thread needs no lock of a library any more.

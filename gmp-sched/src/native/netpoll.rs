@@ -4,9 +4,9 @@
 //! token alone. So the thread that an event wakes runs the G that waited for it, and no other thread is woken. The Ms that
 //! park meanwhile wait for their tokens. (Go: `netpoll` in `findRunnable`.)
 //!
-//! When the M has left, nobody polls until an M parks again. The M that runs the Gs is usually that M, a moment later. If
-//! it is not, because its G computes, sysmon notices within [`PATIENCE`]: it lets an idle M poll, if a P is idle, and
-//! otherwise polls itself. [`PollTurn`] ensures that sysmon looks.
+//! When that M has left the netpoll, nobody polls until an M parks again. Usually the same M does, a moment later. But if
+//! its G computes, sysmon notices within [`PATIENCE`] that nobody polls. Then sysmon lets an idle M poll, if a P is idle,
+//! and otherwise polls itself. [`PollTurn`] ensures that sysmon looks.
 
 use core::cell::Cell;
 use core::ptr;
@@ -48,7 +48,7 @@ static TURN: PollTurn = PollTurn::new();
 /// Lets idle Ms of all schedulers of this process wait at `netpoll`. Only the first call in a process has an effect.
 /// Callable from any thread; does not block.
 pub fn set_netpoll(netpoll: &'static dyn Netpoll) {
-    // If it was set before, that one stays.
+    // If a netpoll was set before, it stays.
     let _ = NETPOLL.set(netpoll);
 }
 
@@ -75,7 +75,8 @@ std::thread_local! {
     static ANNOUNCES: Cell<Option<&'static Scheduler<Native>>> = const { Cell::new(None) };
 }
 
-/// Raises the signals of ready devices. If there are any of `scheduler`, the caller polls, or makes an M poll.
+/// Raises the signals of ready devices. If Gs of `scheduler` wait for some of them, the caller then polls, or makes an M
+/// poll.
 fn announce(netpoll: &dyn Netpoll, scheduler: &'static Scheduler<Native>) {
     ANNOUNCES.set(Some(scheduler));
     netpoll.announce();

@@ -48,8 +48,8 @@ pub const PREEMPTED_LIMIT: u32 = 256;
 /// and a G that has stopped the world. Such a G must not allocate or print, because a preempted G may hold a lock of the
 /// C library. (This holds for all code that has a [`Pinned`] proof.) The signal interrupts system calls. Most of them
 /// continue by themselves, and so do all functions of `std`. But `poll`, `select`, `epoll_wait` and `nanosleep` of the C
-/// library may return `EINTR` if they are called outside of [`syscall`](super::syscall) and
-/// [`blocking`](super::blocking), and a call of `syscall` or `blocking` is not interrupted.
+/// library may return `EINTR`, except in a call of [`syscall`](super::syscall) or
+/// [`blocking`](super::blocking), which the signal does not interrupt.
 ///
 /// Has no effect without the feature `refinements`. Callable from any thread; does not block. Go:
 /// `GODEBUG=asyncpreemptoff=1` turns it off.
