@@ -371,7 +371,7 @@ fn raise_by_another_scheduler_asks_a_g_of_the_waiting_gs_scheduler() {
 }
 
 /// A signal is raised twice in a scheduler with a single P. There an M that readies a G executes no fence (see
-/// `Scheduler::submitted`). Nevertheless, the G sees what the handler wrote before the second raise, even if a single
+/// `put_next`). Nevertheless, the G sees what the handler wrote before the second raise, even if a single
 /// poll takes both raises.
 #[test]
 fn two_raises_on_a_single_p_are_seen() {

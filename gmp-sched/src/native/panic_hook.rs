@@ -62,7 +62,7 @@ pub(super) fn is_error_output_writable() -> bool {
     let mut output = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
     poll(&mut output, PollTimeout::ZERO).is_ok()
         && output[0].revents() == Some(PollFlags::POLLOUT)
-        // A file is always ready, even if its disk is full. Pipes, terminals and devices are on file systems that have no
+        // A file is always ready, even if its disk is full. Pipes, sockets and terminals are on file systems that have no
         // blocks.
         && fstatvfs(&stderr).map_or(true, |disk| disk.blocks() == 0 || disk.blocks_available() > 0)
         // A full device refuses even an empty write.

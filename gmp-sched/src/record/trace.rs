@@ -136,8 +136,8 @@ event_kinds! {
     /// the last park on this track, as in a wait for a condition variable. Only a [profile](crate::trace#profiles)
     /// contains this event.
     Unlock,
-    /// The G goes to the tail of the P's ring. It was in `runnext`, but must not inherit a slice that is over, or it
-    /// has just been stolen while the ring had nothing else.
+    /// The G goes to the tail of the P's ring. It was in `runnext`, but does not run next after all, for example because
+    /// the slice that it would inherit is over. Or it has just been stolen while the ring had nothing else.
     Kick,
     /// The G is locked to its M from now on; the detail is the number of the M. A trace that begins later contains this
     /// event, too, on the track of callers without a P.

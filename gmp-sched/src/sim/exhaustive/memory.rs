@@ -33,9 +33,9 @@ const ARENAS: usize = 32;
 
 /// Number of bytes below a stack pointer that are looked at to find out whether the last step has used the stack.
 const LOOKED_AT: usize = 4096;
-/// Number of bytes below a stack pointer that are cleared if it has. Leftovers of earlier calls would make equal states
-/// differ. They would also be in the place of a 0 that is restored, because the image takes them for 0. So no step may
-/// use more.
+/// Number of bytes below a stack pointer that are cleared if the last step has used the stack. Otherwise leftovers of
+/// earlier calls would make equal states differ. They would also remain where a restored state has a 0, because the
+/// image takes these bytes for 0. So no step may use more.
 const CLEARED: usize = 64 << 10;
 
 std::thread_local! {
@@ -252,8 +252,8 @@ impl MachineMemory {
     }
 
     /// Brings the image of the machine's memory up to date and returns the hash of this memory. Only the part of a
-    /// stack at or above its pointer in `stack_pointers` is in use. Below the pointer, the last [`CLEARED`] bytes are
-    /// cleared if the stack was used, and all bytes that were in use at the last call.
+    /// stack at or above its pointer in `stack_pointers` is in use. Below the pointer, all bytes that were in use at the
+    /// last call are cleared and, if the stack has been used since, the [`CLEARED`] bytes next to the pointer.
     ///
     /// # Panics
     /// If the last step has used more than `CLEARED` bytes of its stack.

@@ -1,6 +1,7 @@
 //! The scheduling policy as a specification that runs: the simulator compares every step of the scheduler with it.
 //!
-//! [`sentences`] has a function for each sentence of `docs/policy.md`. A runnable G is in one of the *places* of which
+//! [`sentences`] has a function for nearly every sentence of `docs/policy.md`. (Sentence 10 is a line of `check_on`.
+//! Sentence 14 is about Ms, which the specification does not follow.) A runnable G is in one of the *places* of which
 //! these sentences speak. The specification learns of the events by which Gs change their places, and fails the run at
 //! an event that the policy does not allow. An event is recorded a moment before or after the queues change, and a
 //! thief names only the last G that it has stolen. So the specification may not know in which of several places a G is.

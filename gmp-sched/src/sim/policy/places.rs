@@ -52,7 +52,7 @@ pub(super) type Queue = VecDeque<(Id, u64)>;
 pub(super) struct Local {
     pub(super) next: Option<Id>,
     pub(super) ring: Queue,
-    /// How many Gs may have left the ring after Gs that a thief has stolen, but has not reported yet.
+    /// How many Gs have left the ring since a thief may have stolen Gs of the ring without having reported that yet.
     pub(super) overtakers: usize,
     pub(super) runs: Option<Id>,
     pub(super) is_in_call: bool,
@@ -84,7 +84,8 @@ impl Local {
         }
     }
 
-    /// Whether the event is one of those by which a timer or a device readies Gs, after the event that says so.
+    /// Follows the events by which timers and devices ready Gs. Returns whether this event comes directly after that of a
+    /// timer or a device, or after a G that this timer or device has readied, and is of the same kind.
     pub(super) fn follow_events(&mut self, kind: Kind) -> bool {
         let begins = matches!(kind, Kind::Timer | Kind::Device);
         let fires =
@@ -135,7 +136,7 @@ impl State {
         core::mem::replace(&mut self.local(on).last_event, events)
     }
 
-    /// Puts a G into `places`, which it has not left before the next event.
+    /// Puts a G into `places`, which it does not leave before the next event.
     pub(super) fn enter(&mut self, g: Id, places: Places) {
         self.leave(g);
         let is_locked = self.locked.contains(&g);
@@ -166,7 +167,7 @@ impl State {
         self.local(on).next = Some(g);
     }
 
-    /// The G runs at once, or is in `runnext` or in the ring, and so is the G that was in `runnext` before.
+    /// The G runs at once, or is in `runnext` or in the ring. The same holds for the G that was in `runnext` before.
     pub(super) fn enter_unknown(&mut self, on: usize, g: Id) {
         for g in self.local(on).next.into_iter().chain([g]) {
             self.enter_ring(on, g);
@@ -253,7 +254,7 @@ impl State {
         place.is_some_and(|place| !self.global.range(..place).any(is_certain))
     }
 
-    /// The first `count` Gs of the global queue, of which `g` is none, go to the ring of P `on`.
+    /// The first `count` Gs of the global queue other than `g` go to the ring of P `on`.
     pub(super) fn take_batch(&mut self, on: usize, g: Id, count: usize) {
         for _ in 0..count {
             let next = iter::from_fn(|| self.global.pop_front()).find(|&(other, _)| other != g);

@@ -1,5 +1,4 @@
-//! The sentences of `docs/policy.md`, in their order: the function `p1` is sentence 1. Each checks an event, and
-//! follows it.
+//! The sentences of `docs/policy.md`, in their order: "P1" is sentence 1. Each function checks an event, and follows it.
 
 use alloc::format;
 use core::mem::{replace, take};
@@ -11,7 +10,8 @@ use crate::platform::{SLICE, UNDISTURBED};
 use crate::record::trace::PreemptReason;
 
 impl State {
-    /// P1. The first G of the first of these queues that is not empty. (The G is not of the first two queues.)
+    /// P1. A P runs the first G of the first queue that is not empty. (Called if the G was neither urgent nor in
+    /// `runnext`.)
     pub(super) fn p1(&mut self, step: &Step, found: &Found) -> Allowed {
         let &Step { on, g, .. } = step;
         if !found.is_of_ring {
@@ -27,7 +27,7 @@ impl State {
         Ok(())
     }
 
-    /// P1. A P that has none of these Gs becomes idle.
+    /// P1. A P becomes idle only if there is no G for it.
     pub(super) fn p1_idle(&mut self, step: &Step) -> Allowed {
         let local = self.local(step.on);
         local.urgent_row = None;
@@ -62,7 +62,7 @@ impl State {
         }
     }
 
-    /// P3. At most 61 slices with Gs of the ring while Gs wait in the global queue, and the one that goes on.
+    /// P3. At most 61 slices with Gs of the ring while Gs wait in the global queue, and the slice that is under way.
     pub(super) fn p3(&mut self, step: &Step) -> Allowed {
         let is_global_waiting = self.is_global_waiting(self.events);
         let local = self.local(step.on);
