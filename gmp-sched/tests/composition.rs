@@ -51,7 +51,7 @@ static MEMORY: exhaustive::Memory = exhaustive::Memory;
 /// next.
 const A_WHILE: Duration = Duration::from_micros(1);
 
-/// The bound on switches of an exploration without such a bound.
+/// The value of the bound on switches that means that there is no bound.
 const ALL: u32 = u32::MAX;
 
 /// Reads a bound from the environment variable `name`, or returns `default` if the variable is not set. Returns `None`

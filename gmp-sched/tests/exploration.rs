@@ -69,8 +69,8 @@ fn stack_of_a_g_that_exits_is_kept() {
     explore(one_switch(), program).unwrap();
 }
 
-/// A deep call uses the place of what was on the stack in an earlier state, after that was removed. When the exploration
-/// goes back to the earlier state, the stack has to be as it was.
+/// In an earlier state, zeros are on the stack. Later, a deep call writes other values to the same addresses. When the
+/// exploration goes back to the earlier state, the zeros must be there again.
 #[test]
 fn zeros_on_the_stack_are_restored_after_a_deep_call() {
     const WORDS: usize = 2_000;

@@ -209,7 +209,7 @@ fn displace_for_urgent<Plat: Platform>(caller: CurrentGoroutine<Plat>) -> Pinned
     let Some(next) = next else { return pinned };
     processor.slice.undisturbed_since.store(now.as_nanos(), Ordering::Relaxed);
     // If `me` was just picked as an urgent G, `next` continues the time of these urgent Gs. Otherwise their time begins
-    // anew. (It does so even if `me` is still urgent, when `me` has waited in the ring meanwhile.)
+    // anew. (Also if `me` is still urgent, but has waited in the ring since then.)
     if !(me.is_urgent(now) && processor.has_picked_urgent()) {
         processor.begin_urgent_time(now);
     }

@@ -153,7 +153,7 @@ fn return_from_a_system_call_against_the_deadlock_check() {
     });
 }
 
-/// A G that returns from a blocking call is put among the due timers of a P while the M of this P goes idle. One of the
+/// A G that returns from a blocking call is put into the urgent queue of a P while the M of this P goes idle. One of the
 /// two Ms takes the P and runs the G, and neither reports a deadlock.
 #[test]
 fn return_from_a_blocking_call_against_an_idling_m() {

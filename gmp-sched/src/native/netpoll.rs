@@ -42,7 +42,7 @@ pub trait Netpoll: Sync {
 
 /// The netpoll, once there is one.
 static NETPOLL: OnceLock<&'static dyn Netpoll> = OnceLock::new();
-/// Who polls.
+/// The turn to poll.
 static TURN: PollTurn = PollTurn::new();
 
 /// Lets idle Ms of all schedulers of this process wait at `netpoll`. Only the first call in a process has an effect.

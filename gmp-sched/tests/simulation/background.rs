@@ -148,7 +148,8 @@ fn other_gs_run_between_two_pieces() {
     }
 }
 
-/// What is cached while the background G works, in a place where it has been already, is given back a second later.
+/// While the background G works, something is put into a cache that this G has already emptied. It is given back a second
+/// later.
 #[test]
 fn growth_during_the_work_is_given_back_later() {
     fn scavenge_once() -> Scavenged {
@@ -216,7 +217,7 @@ fn busy_processors_do_not_run_the_background_g() {
     });
 }
 
-/// After many calls have blocked at once, the Ms end that no P needs. Later calls can block as before.
+/// After many calls have blocked at once, the Ms that no P needs end. Later calls can block as before.
 #[test]
 fn surplus_ms_end_and_are_used_again() {
     explore_on(MACHINE(), |_| {
@@ -231,8 +232,9 @@ fn surplus_ms_end_and_are_used_again() {
     });
 }
 
-/// Calls block for longer than the memory of their Ms keeps the background G waiting, and then their Gs wait, so that none
-/// of them ends. The Ms end that no P needs any more.
+/// Many calls block for three seconds. The background G runs before they end, because Ms were made for them. After the
+/// calls, their Gs wait, so no stack of a G is cached that would be another reason for the background G to run.
+/// Nevertheless, the Ms that no P needs any more end.
 #[test]
 fn surplus_ms_end_after_calls_that_outlast_the_background_g() {
     explore_on(MACHINE(), |_| {

@@ -50,7 +50,8 @@ const KNOWN: [Known; 10] = [
     // An M on whose search submitters had relied was assigned a P with one G in its queue. The M did not wake another M
     // for that G. But the M first ran a G whose timer was due, so the G in the queue waited while Ps were idle.
     Known { seed: 137_879, program: "coroutines_yield_all_values_in_order" },
-    // While a thief had stolen and not reported it, another one stole two Gs of the rest. The specification counted one.
+    // A thief had stolen Gs without having reported that yet, when another one stole two of the remaining Gs. The
+    // specification allowed only one.
     Known { seed: 1_011_371, program: "trees_of_gs_with_all_operations" },
     // A P was idle between two urgent Gs. The specification counted this time as if urgent Gs had run all the time.
     Known { seed: 1_003_492, program: "preempted_gs_mix_with_locked_gs_calls_timers_and_stops_of_the_world" },

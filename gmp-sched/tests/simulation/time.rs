@@ -18,8 +18,9 @@ use crate::several::{go_each, join_all, spawn_each};
 /// delay is an error of the scheduler.
 const LATE: Duration = Duration::from_millis(20);
 
-/// A G has set a timer before it makes a system call. The timer is due during the call, which nobody else knows: the CPU of
-/// the idle P has its own timers. So sysmon hands the P off in time, although the idle P could take the work of queues.
+/// A G sets a timer and then makes a system call, during which the timer is due. No M knows of the timer: one is in the
+/// call, and the other went idle before. So sysmon hands the P off in time, although it leaves a P in a call to its M while
+/// an idle P could take new Gs.
 #[test]
 fn timer_of_a_p_in_a_system_call_fires_beside_an_idle_p() {
     for seed in 0..50 {

@@ -70,8 +70,8 @@ fn ring_runs_beside_sleepers_that_ready_others() {
     });
 }
 
-/// A G that was urgent, and has waited in the ring since, is not one of a row of urgent Gs. So those that displace it
-/// begin a row, and let another G run as soon as the time of a row is over.
+/// A G that is still urgent, but has waited in the ring, runs. Urgent Gs that displace it begin a new row of urgent Gs,
+/// and another G runs as soon as the time of this row is over.
 #[test]
 fn row_of_urgent_gs_begins_when_the_first_displaces_a_g_of_the_ring() {
     explore(|_| {

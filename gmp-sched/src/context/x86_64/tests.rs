@@ -28,7 +28,7 @@ fn set_control_words((mxcsr, x87): (u32, u16)) {
     unsafe { asm!("ldmxcsr [{}]", "fldcw [{}]", in(reg) &raw const mxcsr, in(reg) &raw const x87) };
 }
 
-/// The state that the test and the context it switches to share.
+/// What the test shares with the context to which it switches.
 struct Pair {
     test: SavedContext,
     other: SavedContext,

@@ -24,7 +24,7 @@ use super::platform::{
     channel, go, now, scope, try_go, yield_now,
 };
 
-/// An operation. It returns an error if it has none of the results that it has with enough memory, or panics.
+/// An operation. If it does not do what it does with enough memory, it returns an error or panics.
 pub(crate) type Operation = fn() -> Result<(), OutOfResources>;
 
 /// What an operation does if one of its allocations fails.
