@@ -41,7 +41,7 @@ impl PollTurn {
         !self.is_watched.load(Ordering::Relaxed) && !self.is_watched.swap(true, Ordering::Relaxed)
     }
 
-    /// Called by sysmon at each look. Returns whether sysmon has to look again soon, that is, watches. It no longer
+    /// Called by sysmon at each look. Returns whether sysmon has to look again soon (it still watches). It no longer
     /// watches if the same thread has had the turn since the last look, at which `left` threads had left. (If it stopped
     /// as soon as any thread had the turn, it would be woken each time that such a thread leaves.)
     pub(crate) fn watch(&self, left: &mut u32) -> bool {

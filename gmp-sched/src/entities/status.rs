@@ -91,8 +91,8 @@ pub(crate) const SAMPLED: u32 = 0x80;
 /// that bubble.
 pub(crate) const IN_BUBBLE: u32 = 0x40;
 
-/// The bit of [`ParkedStatus`] that is set if the G is locked to its M. Its waker then leaves the
-/// G to that M: see [`crate::refinements::lock_os_thread`].
+/// The bit of [`ParkedStatus`] that is set if the G is locked to its M. Its waker then leaves the G to that M:
+/// see [`crate::refinements::lock_os_thread`].
 pub(crate) const LOCKED: u32 = 0x20;
 
 impl fmt::Display for Status {

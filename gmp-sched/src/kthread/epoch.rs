@@ -63,8 +63,7 @@ impl Epochs {
     /// Returns the latest epoch whose lowest `bits` bits are `low`, for code that stores only these bits of an epoch.
     /// If 2^`bits` or more epochs have begun since the bits were stored, the result is later than the stored epoch.
     /// Waiting for the later epoch is safe, because a CPU that has passed the later epoch has also passed the earlier
-    /// one.
-    /// The caller must hold the lock under which the bits were stored. Otherwise the caller might not see that the
+    /// one. The caller must hold the lock under which the bits were stored. Otherwise the caller might not see that the
     /// stored epoch has begun. Callable from anywhere.
     #[must_use]
     pub fn latest_ending_in(&self, low: u64, bits: u32) -> u64 {

@@ -51,7 +51,8 @@ impl Scene {
     }
 }
 
-/// The thread that polls leaves while sysmon, which watches, looks. If sysmon need not look again, it is woken.
+/// Sysmon watches, and looks while the thread that polls gives up the turn. If the look tells sysmon not to look again,
+/// the thread wakes sysmon.
 #[test]
 fn sysmon_watches_when_nobody_polls() {
     explore(|| {

@@ -280,7 +280,7 @@ fn work_of_a_p_that_was_handed_off_during_the_stop_is_run() {
 }
 
 /// The M that gave its P up is the timekeeper while the world is stopped. When the world starts, that M gets its P
-/// back, and the other idle M must become the timekeeper: the P of the next blocking call becomes idle with a timer.
+/// back, and the other idle M must become the timekeeper, because the next blocking call leaves an idle P with a timer.
 #[test]
 fn timekeeper_gets_its_p_back_when_the_world_starts() {
     explore_every_point(|| {

@@ -30,7 +30,7 @@ const BLOCKED: Duration = Duration::from_millis(100);
 pub(super) struct ThreadNumber(AtomicI32);
 
 impl ThreadNumber {
-    /// The number of no thread.
+    /// The number 0, because no thread runs yet.
     pub(super) const fn new() -> Self {
         Self(AtomicI32::new(0))
     }
@@ -134,7 +134,7 @@ fn note(machine: &Machine<Native>) {
         return;
     }
     let mut output = Buffered::new();
-    // There is no other place for the note.
+    // If standard error fails, there is no other place for the note.
     let _ = writeln!(
         output,
         "note: {} has blocked its thread for 100 ms, and its P with it. During a call that blocks, the P runs other \

@@ -94,7 +94,7 @@ fn start(code: u64, stack_pointer: usize, probe: Option<Probe>, first: u8, r11: 
     // For each address of a backtrace, the standard library shows the line of the byte before the address, because it
     // expects return addresses. So the address is that of the second byte of an instruction.
     if let Some(probe) = probe {
-        // The backtrace begins after the probe, because the probe itself belongs to no line of the program.
+        // The backtrace begins after the instructions of the probe, because they belong to no line of the program.
         let stack_pointer = match probe.rest {
             Rest::Below(bytes) => stack_pointer.wrapping_sub(bytes),
             Rest::BelowLoopEnd(bytes) => r11().wrapping_sub(bytes),
@@ -103,7 +103,7 @@ fn start(code: u64, stack_pointer: usize, probe: Option<Probe>, first: u8, r11: 
         return Start { instruction, stack_pointer: stack_pointer as u64, is_uncertain: false };
     }
     // A `push` of one byte may be the first instruction of its function, and then the byte before it belongs to another
-    // function. After it the stack pointer would be different, so the next address cannot be used, either.
+    // function. The address after the `push` cannot be used, either, because there the stack pointer is different.
     let is_push = (0x50..0x58).contains(&first);
     Start { instruction: code + u64::from(!is_push), stack_pointer: stack_pointer as u64, is_uncertain: is_push }
 }

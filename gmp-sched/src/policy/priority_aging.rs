@@ -19,7 +19,7 @@ pub struct PriorityAging;
 impl PriorityAging {
     /// The highest priority. A higher parameter counts as this.
     pub const HIGHEST: u64 = 7;
-    /// How long a G waits for the same advantage that one more priority gives.
+    /// A G that waits for this time gains as much as by a priority that is higher by one.
     pub const STEP: Duration = Duration::from_millis(50);
 }
 

@@ -85,7 +85,7 @@ pub(crate) fn continue_in_place<Plat: Platform>(
     };
     processor.advance_tick();
     // A G that was displaced continues its slice. Otherwise a G that is displaced often would never use up a slice, and
-    // those behind it on the list would starve.
+    // the Gs behind it in the queue would starve.
     let now = Plat::now();
     let used = Duration::from_nanos(machine.locked.used.swap(0, Ordering::Relaxed));
     processor.slice.begin(processor.tick(), now - used);

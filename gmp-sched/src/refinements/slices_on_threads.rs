@@ -60,7 +60,7 @@ fn give_way_before_wait<Plat: Platform>() {
 
 /// Called when a G leaves for g0. Without timer interrupts, if the slice is over, the G in `runnext` does not inherit
 /// it, but goes to the tail of the ring. So the Gs of the ring run first, as after a preemption. If the ring is empty,
-/// Gs are stolen from another P before that.
+/// Gs are first stolen from another P, which then run before the G from `runnext`.
 #[inline(always)]
 pub(crate) fn end_inherited_slice<Plat: Platform>(pinned: &Pinned<Plat>, processor: &'static Processor<Plat>) {
     if !Plat::TIMER_INTERRUPTS && processor.is_slice_over() {

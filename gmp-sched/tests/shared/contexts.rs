@@ -126,7 +126,7 @@ fn first_end_of_a_context_and_its_ancestors_is_the_cause() {
     let (unhurried, cancel_unhurried) = background().with_deadline_cause(now() + FOREVER, "too slow");
     cancel_unhurried.cancel();
     assert_eq!(end_of(&unhurried), (CANCELED, "context canceled".into()));
-    // Without cancellation there is no cause, and nothing is inherited below.
+    // A context made by `without_cancel` is not done when `slow` is done, and neither are the contexts made from it.
     let cut = slow.with_value(9).without_cancel();
     assert_eq!((cut.deadline(), cut.value::<i32>()), (None, Some(&9)));
     assert_open(&[&cut, &cut.with_cancel().0.without_cancel()]);

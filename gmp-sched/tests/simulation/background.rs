@@ -14,7 +14,7 @@ use crate::explore::{Random, explore_on};
 use crate::several::{go_each, join_all, spawn_each};
 
 thread_local! {
-    /// What a run has in its caches, in pieces. A simulated machine runs on one host thread.
+    /// How many pieces the run on this host thread has in its caches. A simulated machine runs on one host thread.
     static CACHED: Cell<u64> = const { Cell::new(0) };
     /// How often the scavenger was called.
     static CALLS: Cell<u64> = const { Cell::new(0) };

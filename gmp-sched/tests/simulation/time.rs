@@ -173,8 +173,8 @@ fn tickers_drop_late_ticks_and_keep_their_phase() {
                 sim::sleep(interval);
                 taken = now();
             }
-            // Of the three ticks that no receiver took, only that one is kept. One more may be sent at the
-            // moment when that one is received, and others at intervals after that.
+            // Three ticks were due during the sleep, but the ticker kept only the one that was just received. One
+            // more may be sent at the moment when that one is received, and others at intervals after that.
             let mut more = 0;
             while ticker.try_wait().is_some() {
                 more += 1;

@@ -40,8 +40,8 @@ pub(super) fn write_ready<Plat: Platform>(ring: &Ring, goroutine: &Goroutine<Pla
     if ring.records_call_stacks() && is_lock(goroutine.wait_reason()) && is_unlocked(goroutine) {
         write_lock(ring, EventKind::Unlock, goroutine, when);
         // Without a current G, the caller is g0 or a thread that is not an M. On g0, the commit of a park unlocks the
-        // lock, and the call stack of that park has already been recorded. The call stack of a thread
-        // that is not an M is not recorded.
+        // lock, and the call stack of that park has already been recorded. The call stack of a thread that is not an M
+        // is not recorded.
         if Plat::current_machine().and_then(Machine::current_goroutine).is_some() {
             write_call_stack(ring, goroutine, when);
         }
