@@ -53,7 +53,7 @@ pub(crate) fn finish<Plat: Platform>(
             let window = Window::<Plat>::open(At::Wakeup);
             if let Some(joiner) = make_runnable_by(&caller, joiner) {
                 let CurrentGoroutine { machine, processor, .. } = caller;
-                // If the G is in a scope or a bubble, it first has to leave it, and may ready another G when it does.
+                // A G in a scope or a bubble first has to leave the scope or bubble, and then may ready another G.
                 if scope.is_none() && me.bubble().is_none() && would_pick_readied(processor) {
                     window.close();
                     end_and_switch_to_joiner(caller, joiner);

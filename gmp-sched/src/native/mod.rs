@@ -442,8 +442,8 @@ unsafe impl Platform for Native {
                 thread::park();
             }
         }
-        // The message is repeated at the end, because the list may be long.
-        // A preempted G may hold the lock of standard error, so the report takes no lock.
+        // The message is repeated at the end, because the list may be long. A preempted G may hold the lock of standard
+        // error, so the report takes no lock.
         let mut output = overflow::Buffered::new();
         let list = scheduler.goroutine_list();
         let _ = writeln!(output, "fatal error: {message}\n{list}\n\nfatal error: {message}");

@@ -193,7 +193,8 @@ fn place_all<Plat: Platform>(
     place_queued(machine, processor, Cause::Readied);
     let scheduler = machine.scheduler();
     while scheduler.global_length.load(Ordering::Relaxed) != 0 {
-        // A G that has become known to other Ms may run before the lock is free again, so each G is taken by itself.
+        // Each G is taken by itself, because the lock has to be free while a G is placed: `place` may wake an M, and
+        // takes the lock for that.
         let Some(goroutine) = scheduler.take_global(&mut scheduler.shared.lock()) else { break };
         processor.note_global_take(goroutine, 1);
         place(machine, processor, goroutine, Cause::Readied);

@@ -121,7 +121,7 @@ unsafe impl Platform for Sim {
     }
 
     fn exit_thread(ended: EndedMachine<Self>) -> ! {
-        // `ended` of `Cpu` makes the value again, from the argument of the thread.
+        // `Cpu::ended` converts the argument of the thread back into an `EndedMachine`.
         let _ = ended.into_raw();
         // SAFETY: the caller is pinned once, on the thread's own stack, of which nothing is used any more.
         unsafe { threads().end() }

@@ -132,7 +132,8 @@ fn locked_g_that_is_alone_on_its_p_lets_the_world_stop() {
     }
 }
 
-/// On the only P, a locked G yields while a G waits in the global queue, because its slice is over. That G runs next.
+/// On the only P, a locked G yields while a G whose slice is over waits in the global queue. The G of the queue runs
+/// next.
 #[test]
 fn locked_g_that_yields_lets_the_gs_of_the_global_queue_run() {
     for seed in 0..50 {

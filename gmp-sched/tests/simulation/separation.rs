@@ -141,8 +141,8 @@ fn objects_of_another_machine_are_refused() {
             }
         }));
     };
-    // Each thread runs machines of its own, and the Gs of all machines wait for one lock. So most runs fail, because a
-    // G is woken by another machine, or waits for ever because it is not.
+    // Each thread runs machines of its own, and the Gs of all machines wait for one lock. So most runs fail: a G is
+    // woken by another machine, or nothing wakes it.
     let run_all = move || -> Vec<_> {
         (0..20).filter_map(|seed| sim::run(Config { seed, ..Config::default() }, program).err()).collect()
     };

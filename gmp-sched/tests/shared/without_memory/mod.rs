@@ -316,7 +316,7 @@ fn single_flight() -> Result<(), OutOfResources> {
     Ok(())
 }
 
-/// A program that uses what may have failed before. It needs memory.
+/// Runs a program with the operations that may have failed before. This time, no allocation may fail.
 pub(crate) fn check_that_the_scheduler_works() {
     let (sender, receiver) = channel(2);
     let (timer, mutex) = (Timer::try_new(MOMENT).expect("memory"), Arc::new(Mutex::new(0)));
