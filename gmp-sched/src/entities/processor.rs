@@ -165,7 +165,7 @@ impl<Plat: Platform> Processor<Plat> {
         self.counters.read()
     }
 
-    /// The M that last took the P from another M, if any: usually the holder. Any M may call this, and may get an
+    /// The M that last took the P, if any: usually the holder. Any M may call this, and may get an
     /// outdated answer. Go: `p.m`.
     pub(crate) fn last_holder(&self) -> Option<&'static Machine<Plat>> {
         // Ordering: Acquire, because the caller may find an M here that it has not yet seen in the list of all Ms.
@@ -173,7 +173,7 @@ impl<Plat: Platform> Processor<Plat> {
         self.last_holder.load(Ordering::Acquire)
     }
 
-    /// Sets [`last_holder`](Self::last_holder). Called by an M that has taken the P from another M.
+    /// Sets [`last_holder`](Self::last_holder). Called by an M that takes the P.
     pub(crate) fn set_holder(&self, machine: &'static Machine<Plat>) {
         self.last_holder.store(Some(machine), Ordering::Release);
     }

@@ -214,8 +214,8 @@ fn two_overlapping_cancellations_end_all_descendants() {
     });
 }
 
-/// All Ms are idle, and the only G waits for a timer. While it waits for the timer's tick, this is no deadlock. If its
-/// wait was for something else, it is one, although the timer is still armed.
+/// All Ms are idle, and one timer is armed. While a G waits for the tick of the timer, this is no deadlock. When no G
+/// waits for the tick any more, it is a deadlock, although the timer is still armed.
 #[test]
 fn timer_that_is_armed_for_nobody_is_no_reason_to_wait() {
     explore(|| {

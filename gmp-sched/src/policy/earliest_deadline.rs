@@ -17,7 +17,7 @@ const NONE: u64 = u64::MAX - 1;
 impl Policy for EarliestDeadline {
     fn place(&self, ready: &Ready, processors: &mut dyn Iterator<Item = ProcessorState>) -> Place {
         let rank = match (ready.cause, ready.parameter) {
-            // The deadline of the work that has begun stays.
+            // The G goes on with the work that it has begun, so it keeps the deadline of this work.
             (Cause::SliceOver | Cause::Displaced, _) => ready.rank,
             // A G that yields may wait for a G without a deadline.
             (Cause::Yielded, _) | (_, 0) => NONE,

@@ -10,8 +10,8 @@ use crate::crate_directory;
 pub(crate) enum Catcher {
     /// `models::name`: loom models whose path contains this name.
     Models(String),
-    /// `file: name with n seeds`: tests in this file in `tests` whose names contain this name, here or in `thread-tests`.
-    /// Simulated programs are run with this many seeds.
+    /// `file: name with n seeds`: the tests in `tests/file` whose names contain `name`, of this crate or of `thread-tests`.
+    /// Simulated programs are run with `n` seeds.
     Tests { file: String, name: String, seeds: Option<String> },
     /// `properties: name`: property tests, in `tests/run_queue.rs` or in the source, whose names contain this name.
     Properties(String),

@@ -80,7 +80,7 @@ fn earliest_deadline_of_the_ancestors_counts() {
         assert_eq!(end_of(&context), (EXCEEDED, "context deadline exceeded".into()));
         assert!(context.done().recv().is_err());
     }
-    // A cancellation before the deadline is the end, also when the deadline has passed.
+    // A context that was cancelled before its deadline stays cancelled, also when the deadline has passed.
     let (context, cancel) = Context::background().with_timeout(Duration::from_millis(1));
     let (inner, cancel_inner) = context.with_timeout(FOREVER);
     cancel_inner.cancel();
