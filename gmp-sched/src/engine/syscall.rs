@@ -74,8 +74,9 @@ pub fn syscall<Plat: Platform, R>(call: impl FnOnce() -> R) -> R {
 /// Hands the P off, then runs `call`, which will block this M. Go: `entersyscallblock`.
 ///
 /// Before the call begins, makes sure that the other Ms are enough for all Ps, and creates an M if necessary. So no
-/// later wakeup has to create an M. In all other respects this is like [`syscall`], but `call` may block the thread on
-/// any platform.
+/// later wakeup has to create an M. `call` may block the thread on any platform. With timer interrupts, the G may
+/// displace another one if there is no P for it when the call ends; see the [module](self). In all other respects this is
+/// like [`syscall`].
 ///
 /// # Panics
 ///

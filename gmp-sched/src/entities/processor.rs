@@ -305,7 +305,7 @@ impl<Plat: Platform> Processor<Plat> {
         self.alone.load(Ordering::Relaxed)
     }
 
-    /// Sets [`is_alone`](Self::is_alone). Called when the number of Ps is set.
+    /// Sets [`is_alone`](Self::is_alone). Called when the number of Ps is set or a policy is installed.
     pub(crate) fn set_alone(&self, alone: bool) {
         self.alone.store(alone, Ordering::Relaxed);
     }

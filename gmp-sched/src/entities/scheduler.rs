@@ -219,7 +219,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         self.procs.store(procs, Ordering::Relaxed);
     }
 
-    /// Tells all Ps whether there is only one in use. Called when this changes.
+    /// Tells all Ps whether they are [alone](Processor::is_alone). Called when this may have changed.
     pub(crate) fn update_alone(&self) {
         let alone = self.procs() == 1 && self.policy().is_none();
         self.processors.iter().for_each(|processor| processor.set_alone(alone));

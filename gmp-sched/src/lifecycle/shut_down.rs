@@ -21,8 +21,8 @@ impl<Plat: Platform> Scheduler<Plat> {
 impl<Plat: Platform> EndedMachine<Plat> {
     /// Allows the scheduler to use the M again, with a new thread. The scheduler may call [`Platform::start_thread`]
     /// before this function returns. The calling thread must no longer use the M: [`Platform::current_machine`] returns
-    /// `None` on this thread. If this function is not called, the M is not used again. After a
-    /// [shutdown](Scheduler::shut_down) the call has no effect.
+    /// `None` on this thread. If this function is not called, the M is not used again. If the thread has ended because of a
+    /// [shutdown](Scheduler::shut_down), the call has no effect.
     ///
     /// Does not block or allocate.
     pub fn reuse(self) {

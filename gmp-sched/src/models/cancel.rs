@@ -278,8 +278,8 @@ fn limit_is_armed_before_a_raise_can_end_the_wait() {
     });
 }
 
-/// The limit of a receive is over. While its G leaves the queue, another G enters the queue, and the next value is for
-/// that one.
+/// The limit of a receive is over. While its G leaves the queue, another G enters the queue. The next value is for the G
+/// that has entered.
 #[test]
 fn waiter_whose_limit_is_over_leaves_the_queue_under_its_lock() {
     explore(|| {

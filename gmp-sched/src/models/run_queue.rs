@@ -52,8 +52,8 @@ impl Taken {
     }
 }
 
-/// The share of these thieves, as in the scheduler. It is stated here because the scheduler's own function is a hole of a
-/// later lab than the ring is: with a share of nothing, these models would check nothing.
+/// The share of these thieves, as in the scheduler. The scheduler's own function is empty until lab 3, but these models
+/// check the ring in lab 2. With a share of nothing, they would check nothing.
 fn half(length: u32) -> u32 {
     length.div_ceil(2)
 }

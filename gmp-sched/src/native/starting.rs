@@ -2,7 +2,7 @@
 //!
 //! Before a new thread runs code of this crate, the C library and the standard library run on it, and may wait for a lock
 //! that a preempted G holds, such as that of the dynamic linker. If the M of that thread were idle already, it could be
-//! assigned the P of that G, and none of the two would ever continue. So while Gs are preempted, an M is put into use
+//! assigned the P of that G, and neither of the two would ever continue. So while Gs are preempted, an M is put into use
 //! only when its thread has begun.
 
 use core::sync::atomic::{AtomicU32, Ordering};

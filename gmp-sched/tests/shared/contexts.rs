@@ -223,7 +223,8 @@ fn function_runs_once_when_its_context_is_done() {
             yield_now();
         }
     };
-    // By a cancellation of the context or of an ancestor, by a deadline, and at once.
+    // A function runs after a cancellation of its context or of an ancestor, after a deadline, and at once if its context
+    // is done already.
     let (context, cancel) = Context::background().with_cancel();
     let below = context.with_timeout(FOREVER);
     let functions = [function(&context), function(&below.0.with_value(1))];

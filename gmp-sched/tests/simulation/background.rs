@@ -41,7 +41,7 @@ fn scheduler() -> &'static Scheduler<Sim> {
     Pinned::<Sim>::new().machine().scheduler()
 }
 
-/// Begins a run: the counters belong to the host thread, which runs one seed after the other.
+/// Begins a run. Resets the counters, because they belong to the host thread, which runs one seed after the other.
 fn begin() {
     CACHED.set(0);
     CALLS.set(0);

@@ -19,7 +19,7 @@ fn urgent_g_gives_way_at_the_end_of_a_slice() {
         }
         let hogs = Hogs::start(2, Duration::from_millis(1));
         let urgent = sim::go(|| {
-            // Only an interrupt notices that a slice has begun or is over: here those of these two timers.
+            // Only an interrupt notices that a slice has begun or is over. Here these are the interrupts of two timers.
             sim::go(|| sim::sleep(SLICE + SLICE / 20)).detach();
             sim::sleep(SLICE / 100);
             sim::sleep(SLICE / 4);

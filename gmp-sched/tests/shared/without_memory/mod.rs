@@ -3,8 +3,8 @@
 //! failing, then with its second, and so on, until it succeeds.
 //!
 //! The including file provides `platform`, as for the tests of `shared`, and the function `counted`, which calls its
-//! argument and counts the allocations of that call. Only these can fail. What an operation does before and after it
-//! belongs to the test.
+//! argument and counts the allocations of that call. Only these allocations can fail. What an operation does before and
+//! after that call belongs to the test.
 
 mod waits;
 
