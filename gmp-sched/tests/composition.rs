@@ -64,7 +64,6 @@ fn bound(name: &str, default: u32) -> Option<u32> {
     }
 }
 
-/// Explores `program`.
 fn try_explore(setting: Setting, program: fn()) -> Result<Census, Failure> {
     // SAFETY: the programs in this file only call the scheduler, allocate memory that they keep to themselves, and
     // write no static or thread-local variable. One of them sets an atomic flag, on which no program depends. They do

@@ -27,7 +27,6 @@ fn one_switch() -> Setting {
     Setting { switches: Some(1), ..Setting::default() }
 }
 
-/// Explores `program`.
 fn explore(setting: Setting, program: fn()) -> Result<Census, Failure> {
     // SAFETY: the programs in this file only call the scheduler and allocate memory that they keep to themselves. One
     // of them increments an atomic static, on which no program depends. They do not print, unless they panic, and they

@@ -24,27 +24,22 @@ pub(crate) struct List<T: Linked<LINK>, const LINK: usize = 0> {
 }
 
 impl<T: Linked<LINK>, const LINK: usize> List<T, LINK> {
-    /// The empty list.
     pub(crate) const fn new() -> Self {
         Self { head: None, tail: None, length: 0 }
     }
 
-    /// Number of elements.
     pub(crate) fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether there is no element.
     pub(crate) fn is_empty(&self) -> bool {
         self.head.is_none()
     }
 
-    /// The first element.
     pub(crate) fn front(&self) -> Option<&'static T> {
         self.head
     }
 
-    /// The last element.
     pub(crate) fn back(&self) -> Option<&'static T> {
         self.tail
     }
@@ -70,7 +65,6 @@ impl<T: Linked<LINK>, const LINK: usize> List<T, LINK> {
         self.length += 1;
     }
 
-    /// Takes the first element.
     pub(crate) fn pop_front(&mut self) -> Option<&'static T> {
         let item = self.head?;
         self.head = item.link().load(Ordering::Relaxed);

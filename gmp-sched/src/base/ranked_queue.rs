@@ -59,12 +59,10 @@ pub(crate) struct RankedQueue<T: Ranked> {
 }
 
 impl<T: Ranked> RankedQueue<T> {
-    /// The empty queue.
     pub(crate) const fn new() -> Self {
         Self { root: None, length: 0 }
     }
 
-    /// Number of elements.
     pub(crate) fn len(&self) -> usize {
         self.length
     }

@@ -24,13 +24,11 @@ fn to_pointer<T>(reference: Option<&'static T>) -> *mut T {
 
 impl<T> AtomicRef<T> {
     const_fn! {
-        /// Returns an `AtomicRef` that holds `None`.
         pub(crate) fn none() -> Self {
             Self(AtomicPtr::new(ptr::null_mut()), PhantomData)
         }
     }
 
-    /// Returns an `AtomicRef` that holds `reference`.
     pub(crate) fn new(reference: Option<&'static T>) -> Self {
         Self(AtomicPtr::new(to_pointer(reference)), PhantomData)
     }

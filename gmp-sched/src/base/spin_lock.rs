@@ -14,7 +14,6 @@ pub(crate) struct Lock<T, Plat: Points>(SpinMutex<T, Relax<Plat>>);
 
 impl<T, Plat: Points> Lock<T, Plat> {
     const_fn! {
-        /// Makes a lock that is free.
         pub(crate) fn new(value: T) -> Self {
             Self(SpinMutex::new(value))
         }

@@ -176,7 +176,6 @@ impl<Plat: Platform> Machine<Plat> {
         true
     }
 
-    /// Removes this M from the idle list.
     pub(crate) fn leave_idle_list(&'static self, shared: &mut Shared<Plat>) {
         let scheduler = self.scheduler();
         shared.idle_machines.remove(self);

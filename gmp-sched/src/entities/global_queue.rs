@@ -39,12 +39,10 @@ impl<Plat: Platform> GlobalQueue<Plat> {
         Self { goroutines: VecDeque::new(), reserved: 0 }
     }
 
-    /// Number of Gs in the queue.
     pub(crate) fn len(&self) -> usize {
         self.goroutines.len()
     }
 
-    /// Whether there is no G in the queue.
     pub(crate) fn is_empty(&self) -> bool {
         self.goroutines.is_empty()
     }
@@ -61,7 +59,6 @@ impl<Plat: Platform> GlobalQueue<Plat> {
         debug_assert!(self.len() <= self.reserved, "no room for Gs in the global queue");
     }
 
-    /// Takes the first G.
     pub(crate) fn pop_front(&mut self) -> Option<&'static Goroutine<Plat>> {
         self.goroutines.pop_front()
     }

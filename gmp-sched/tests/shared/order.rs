@@ -77,7 +77,6 @@ fn woken_receivers_run_in_gos_order() {
 }
 shared_test!(woken_receivers_run_in_gos_order, procs = &[1]);
 
-/// Receivers and senders are served in FIFO order.
 fn channel_waiters_are_served_in_order() {
     let (sender, receiver) = channel(2);
     let receiving = start_in_order(5, {

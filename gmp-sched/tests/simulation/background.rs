@@ -48,7 +48,6 @@ fn begin() {
     RUNS.set(false);
 }
 
-/// Puts `pieces` into the caches.
 fn cache(pieces: u64) {
     CACHED.set(CACHED.get() + pieces);
     scheduler().note_growth();
@@ -286,7 +285,6 @@ fn background_g_is_none_of_those_that_are_left() {
     }
 }
 
-/// A trace shows the background G, with its name.
 #[test]
 fn trace_shows_the_background_g() {
     let (ran, traces) = sim::run_traced(MACHINE(), 10_000, || {

@@ -117,7 +117,6 @@ impl<T: Timed> TimingWheel<T> {
         Ok(Self { groups: 0, length: 0, first: SLOTS, base: 0, slots, occupied: [0; GROUPS] })
     }
 
-    /// How many elements there are.
     pub(crate) fn len(&self) -> u32 {
         self.length
     }

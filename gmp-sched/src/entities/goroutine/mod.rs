@@ -81,7 +81,6 @@ pub struct Goroutine<Plat: Platform> {
     status: AtomicU32,
     wait_reason: AtomicU8,
     stack_size: AtomicU8,
-    /// Whether `name` is set.
     has_name: AtomicBool,
     id: AtomicU64,
     stack_top: AtomicUsize,
