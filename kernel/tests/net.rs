@@ -92,7 +92,7 @@ fn refused_datagram_is_an_error_of_the_next_call() {
     near.connect(nobody).unwrap();
     assert_eq!(near.send(b"data"), Ok(4));
     assert_eq!(near.recv(&mut [0; 9]), Err(NetError::ConnectionRefused));
-    // It is returned once, and the socket goes on.
+    // The error was returned once, and the socket goes on.
     let far = bind();
     near.connect(far.local_addr()).unwrap();
     assert_eq!(near.send_to(b"to another", bind().local_addr()), Ok(10));
@@ -221,7 +221,7 @@ fn peer_that_vanishes_before_it_is_accepted_is_accepted() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let peer = std::net::TcpStream::connect(listener.local_addr()).unwrap();
     let address = peer.local_addr().unwrap();
-    // Its end is a reset.
+    // Dropping the peer now resets the connection.
     socket2::SockRef::from(&peer).set_linger(Some(Duration::ZERO)).unwrap();
     drop(peer);
     let (far, peer) = listener.accept().unwrap();
@@ -252,7 +252,7 @@ fn reads_after_a_shutdown_return_nothing() {
     assert_eq!(far.read(&mut [0; 99]), Ok(10));
 }
 
-/// The host tells only once that several datagrams, or connections, have arrived.
+/// The host announces only once that several datagrams, or connections, have arrived.
 fn each_of_several_selects_gets_what_has_arrived() {
     for _ in 0..20 {
         let far = std::sync::Arc::new(bind());

@@ -1,9 +1,10 @@
 //! What is left behind by a G that ends without dropping its values. On the machine a panic ends a G in this way if
 //! `panic=isolate` is set.
 //!
-//! The stack cannot know which values the G owned. But it knows who has used an object. A connection ends with the G that
-//! has used it last: its peer gets a reset, and so does another G that uses the connection later. A listener, or a UDP
-//! socket, ends only if no other G has ever used it, because a server may have several Gs that accept or receive.
+//! The stack cannot know which values the G owned, but it knows which Gs have used an object. A connection ends with
+//! the G that has used it last: its peer gets a reset, and so does another G that uses the connection later. A
+//! listener, or a UDP socket, ends only if no other G has ever used it, because a server may have several Gs that
+//! accept or receive.
 //!
 //! The port and the memory for data are free then. What is left is an entry in a table, for the values that may still
 //! refer to it: less than the stack of the G, which is not used again, either. If another G drops the value later, the
@@ -79,8 +80,8 @@ impl<Plat: Platform> State<Plat> {
         self.settle(index, now);
     }
 
-    /// Called when the value of a connection or a UDP socket is dropped. If it was [abandoned](Self::abandon), removes
-    /// it, and returns `true`.
+    /// Called when the value of a connection or a UDP socket is dropped. If the connection or socket was
+    /// [abandoned](Self::abandon), removes it, and returns `true`.
     pub(crate) fn remove_abandoned(&mut self, index: usize) -> bool {
         let was_abandoned = self.connections.get(index).is_some_and(|it| it.owner == Owner::Abandoned);
         if was_abandoned {

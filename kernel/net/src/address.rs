@@ -97,7 +97,8 @@ impl<T: ToSocketAddr + ?Sized> ToSocketAddr for &T {
 ///
 /// # Errors
 ///
-/// The last one of `act`, or that of `lookup`. [`NetError::InvalidInput`] if there is neither an address nor a name.
+/// The error of the last call of `act`, or that of `lookup`. [`NetError::InvalidInput`] if there is neither an address
+/// nor a name.
 pub(crate) fn with_each<R>(
     address: impl ToSocketAddr,
     lookup: impl FnOnce(&str, u16) -> Result<Vec<SocketAddr>, NetError>,

@@ -7,8 +7,9 @@ use smoltcp::wire::{EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, Ipv
 
 use crate::packet::content_of_ipv6;
 
-/// Whether the checksum of the segment or datagram in a frame is right. Returns `false` for parts of IPv4 packets, which
-/// are not put together, and `true` for other frames, which smoltcp checks, or does not accept.
+/// Whether the checksum of the segment or datagram in a frame is right. Returns `false` for a part of an IPv4 packet,
+/// because the stack does not put parts together, and `true` for other frames, which smoltcp checks, or does not
+/// accept.
 pub(crate) fn is_intact(frame: &[u8]) -> bool {
     let Ok(frame) = EthernetFrame::new_checked(frame) else { return true };
     let is_intact = match frame.ethertype() {

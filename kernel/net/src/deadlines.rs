@@ -10,7 +10,7 @@ const NOWHERE: usize = usize::MAX;
 
 /// The deadlines of connections, by their indices. Only those that have a deadline cost anything.
 pub(crate) struct Deadlines {
-    /// No element is due earlier than its parent. The place of the parent is half the place of the element.
+    /// No element is due earlier than its parent. The parent of the element at `place` is at `(place - 1) / 2`.
     heap: Vec<(Instant, usize)>,
     /// For each index, the place of its deadline in the heap.
     places: Vec<usize>,

@@ -33,8 +33,8 @@ pub enum NetError {
     TimedOut,
     /// The limit (a deadline or a context) was over before the call was done.
     Limit(ContextError),
-    /// There was no memory, or no M for the call. On the host also: the process has as many files and sockets as it
-    /// may.
+    /// There was no memory, or no M for the call. On the host also if the process has as many files and sockets as it
+    /// may have.
     OutOfResources,
     /// The computer has no network device: `boot` has the option `--net`.
     NoNetwork,

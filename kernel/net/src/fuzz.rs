@@ -166,7 +166,7 @@ impl Fuzzer {
         frame
     }
 
-    /// The same over IPv6.
+    /// Returns a segment that asks for a connection over IPv6.
     fn new_ipv6_connection(&mut self) -> Vec<u8> {
         let (src_port, sequence) = (self.random.u16(1..300), self.random.i32(..));
         ipv6::segment((ROUTER, [NEAR, GLOBAL][self.random.usize(..2)]), 4, |segment| {
@@ -289,7 +289,7 @@ impl Fuzzer {
         Some(message(kind, mtu, &quoted))
     }
 
-    /// Returns a frame that the computer has sent as if it came from its neighbour.
+    /// Returns a frame that the computer has sent, changed as if its neighbour had sent it.
     fn repeat(&mut self, mut frame: Vec<u8>) -> Option<Vec<u8>> {
         let mut ethernet = EthernetFrame::new_checked(&mut frame[..]).ok()?;
         let (from, to) = (ethernet.src_addr(), ethernet.dst_addr());
@@ -316,7 +316,7 @@ impl Fuzzer {
         }
     }
 
-    /// Ends everything that the program has. Then nothing may be left. Returns what the program has done.
+    /// Ends everything that the program has. Nothing may be left then. Returns what the program has done.
     fn end(mut self) -> [usize; 4] {
         let (state, now) = (&mut self.bench.state, self.bench.now);
         self.streams.drain(..).for_each(|stream| state.release(stream, now));

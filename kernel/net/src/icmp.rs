@@ -1,10 +1,10 @@
 //! ICMP messages about packets that did not arrive. Such a message quotes the beginning of the packet, and so names the
 //! connection or the UDP socket that has sent it.
 //!
-//! Anybody can send such a message. So one about a segment counts only if the connection has sent its sequence number,
-//! and the peer has not confirmed it. It ends only an attempt to connect, as on Linux (RFC 5461, 4.1). A connection that
-//! exists goes on, since a route may be found again (RFC 5927, 5.2). If it is given up later because the peer is silent,
-//! the message is the reason that the program learns.
+//! Anybody can send such a message. So a message about a segment counts only if its sequence number is one that the
+//! connection has sent and the peer has not confirmed. The message ends only an attempt to connect, as on Linux (RFC
+//! 5461, 4.1). A connection that exists goes on, since a route may be found again (RFC 5927, 5.2). If it is given up
+//! later because the peer is silent, the message is the reason that the program learns.
 
 use core::net::IpAddr;
 
@@ -19,7 +19,7 @@ use crate::state::State;
 const HEADER_BYTES: usize = 8;
 /// The header of a frame.
 const ETHERNET_BYTES: usize = 14;
-/// The smallest MTU that a path must have: what Linux believes at least, and RFC 8200, 5.
+/// The smallest MTU of a path that the stack believes: for IPv4 the one of Linux, for IPv6 that of RFC 8200, 5.
 const SMALLEST: [u16; 2] = [552, 1280];
 
 /// Why a packet did not arrive.
@@ -45,7 +45,7 @@ pub(crate) fn of_ipv4(message: &[u8]) -> Option<(Key, Refusal)> {
         (3, 0 | 6 | 8 | 9 | 11) => Reason::Unreachable(NetError::NetworkUnreachable),
         (3, 2 | 3) => Reason::Unreachable(NetError::ConnectionRefused),
         (3, 4) => Reason::TooBig(u16::from_be_bytes([header[6], header[7]]).max(SMALLEST[0])),
-        // The last one of these: too many routers.
+        // The last of these patterns: the packet has passed too many routers.
         (3, _) | (11, 0) => Reason::Unreachable(NetError::HostUnreachable),
         _ => return None,
     };
@@ -126,7 +126,7 @@ impl<Plat: Platform> State<Plat> {
         };
         if key.protocol == Protocol::Udp {
             connection.refusal = match reason {
-                // As on Linux, only a socket with a peer learns of it.
+                // As on Linux, only a socket with a peer learns of the message.
                 _ if connection.peer != Some((key.peer, key.peer_port).into()) => return,
                 Reason::Unreachable(NetError::ConnectionRefused) => Some(NetError::ConnectionRefused),
                 Reason::TooBig(_) => Some(NetError::MessageTooLong),

@@ -2,8 +2,8 @@
 //! router names (RFC 4861, 6.3; RFC 4862, 5.5).
 //!
 //! smoltcp answers its neighbours' questions, and could ask for routers, too. But then its `Interface::poll_at` returns
-//! nothing while there is no router, so that connections would not be served in time, and a router that names a first
-//! part of more than 128 bits ends the program (version 0.14).
+//! nothing while there is no router, so that connections would not be served in time, and it panics if a router names a
+//! prefix of more than 128 bits (version 0.14).
 
 use core::net::Ipv6Addr;
 use core::time::Duration;
@@ -24,7 +24,7 @@ use crate::state::State;
 #[cfg(test)]
 pub(crate) mod tests;
 
-/// How often a router is asked for, and how long after each question (RFC 4861, 10).
+/// How often the computer asks for a router, and how long it waits after each question (RFC 4861, 10).
 const QUESTIONS: u8 = 3;
 const INTERVAL: Duration = Duration::from_secs(4);
 /// A router cannot shorten the rest of an address's lifetime below this, because anybody can send such messages (RFC
@@ -41,10 +41,10 @@ const HOP_LIMIT: u8 = 255;
 
 /// What a computer knows about its addresses.
 pub(crate) struct Addresses {
-    /// Whether routers are believed.
+    /// Whether the computer takes over what routers say.
     is_automatic: bool,
-    /// How many more questions for a router will be sent, and when the next one is due, or the wait for the last answer
-    /// is over.
+    /// How many more questions for a router will be sent; and when the next one is due, or when the wait after the last
+    /// one is over.
     questions: u8,
     next: Instant,
     link_local: Option<Ipv6Cidr>,
@@ -170,8 +170,8 @@ fn make_answer(frame: &mut [u8]) -> Option<()> {
 }
 
 impl<Plat: Platform> State<Plat> {
-    /// Answers a question for the MAC address of the loopback, which a frame of `bytes` bytes asks. smoltcp asks it, and
-    /// does not answer it.
+    /// Answers a question for the MAC address of the loopback, which a frame of `bytes` bytes asks. smoltcp asks this
+    /// question, but does not answer it.
     pub(crate) fn answer_own_question(&mut self, bytes: usize) {
         if self.own.global.is_some_and(|own| own.address().is_loopback()) {
             // Other frames stay as they are, or are of no use.
@@ -196,7 +196,7 @@ impl<Plat: Platform> State<Plat> {
         self.ipv6.expire(now);
     }
 
-    /// Takes over what a router has said, if this frame of `bytes` bytes is such a message.
+    /// If the received frame of `bytes` bytes is a message of a router, takes over what it says.
     pub(crate) fn hear_router(&mut self, bytes: usize, now: Instant) {
         if self.ipv6.is_automatic
             && let Some(said) = advertisement(&self.received[..bytes])

@@ -1,4 +1,4 @@
-//! What finds the connection of a frame.
+//! The key by which the connection of a frame is found, and its shard.
 
 use core::hash::{BuildHasher as _, Hash, Hasher};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -15,18 +15,18 @@
 //! | module | what |
 //! |---|---|
 //! | `link`, `loopback` | what a device that passes frames offers; a link from a computer to itself |
-//! | `stack` | the shards, and what they have in common; how they are made without a half if there is no memory |
+//! | `stack` | the shards, and what they have in common; how a stack is made whole, or not at all if memory is short |
 //! | `memory` | allocations that return an error |
 //! | `shard`, `wake` | a lock, the G that serves a link, what wakes it, and its timer |
 //! | `state` | what the lock of a shard guards; which connection gets a frame; when a connection sends |
 //! | `steering` | a link for each shard, over one device |
 //! | `listeners` | the connections that wait for `accept`, of all shards |
 //! | `services`, `ipv6` | the clients of DHCP and DNS, and the IPv6 addresses of the computer |
-//! | `own` | what they have found out, as all shards know it |
+//! | `own` | the addresses of the computer that the services have found out, as all shards know them |
 //! | `deadlines` | which connection needs attention first |
 //! | `calls` | what programs do with the state: new connections and UDP sockets, and the end of both |
 //! | `abandoned` | what is left behind by a G that ends without dropping its values, and the end of a whole stack |
-//! | `key` | what finds the connection of a frame, and its shard |
+//! | `key` | by what the connection of a frame is found, and its shard |
 //! | `connection`, `connections` | a connection, which has a set of sockets with one socket; the table of connections |
 //! | `readiness` | wait queues, and a channel for selects |
 //! | `buffers` | which pages of a connection's buffers have memory |

@@ -20,7 +20,7 @@ pub trait Link: Send {
     /// Whether the device has broken its protocol. It then neither receives nor sends any more.
     fn is_broken(&self) -> bool;
 
-    /// Whether a frame may be damaged on its way, so that its checksums are needed.
+    /// Whether a frame may be damaged on its way, so that its receiver has to check its checksums.
     fn may_damage(&self) -> bool {
         true
     }
@@ -35,8 +35,9 @@ pub trait Link: Send {
         FRAME_BYTES
     }
 
-    /// The length of the largest frame with a segment that the device cuts into several ones, if it can, which is at most
-    /// 65,535. Such a device also computes the checksum of each segment, also of one that need not be cut.
+    /// The length of the largest frame whose segment the device can cut into several ones, at most 65,535. `None` if
+    /// the device cannot cut segments. A device that can also computes the checksum of each segment, even of one that
+    /// need not be cut.
     fn largest_to_cut(&self) -> Option<usize> {
         None
     }
@@ -52,8 +53,8 @@ pub trait Link: Send {
         false
     }
 
-    /// Whether the device knows that the data of the frame is right that [`receive`](Self::receive) has returned last. Its
-    /// checksums of TCP and UDP may then be wrong, and are not looked at.
+    /// Whether the device knows that the data of the frame that [`receive`](Self::receive) has returned last is right.
+    /// The stack then does not look at the frame's checksums of TCP and UDP, which may be wrong.
     fn is_checked(&self) -> bool {
         !self.may_damage()
     }
@@ -61,7 +62,8 @@ pub trait Link: Send {
     /// Whether there is room for a frame to send.
     fn can_send(&mut self) -> bool;
 
-    /// Sends a frame of at most [so many](Self::largest_to_send) bytes. Drops the frame if there is no room.
+    /// Sends a frame, which is no longer than the [largest](Self::largest_to_send). Drops the frame if there is no
+    /// room.
     fn send(&mut self, frame: &[u8]);
 
     /// Sends the first `bytes` bytes of `room`, which has the length of the [largest](Self::largest_to_send) frame, as
@@ -70,16 +72,16 @@ pub trait Link: Send {
         self.send(&room[..bytes]);
     }
 
-    /// Sends a frame as [`send`](Self::send) does, which may be as long as the device [cuts](Self::largest_to_cut): into
-    /// segments of at most `segment_bytes` bytes of data. Called only if it does.
+    /// Like [`send`](Self::send), but the frame may be as long as the [largest to cut](Self::largest_to_cut), and the
+    /// device cuts it into segments of at most `segment_bytes` bytes of data. Called only if the device can.
     fn send_to_cut(&mut self, _frame: &[u8], _segment_bytes: u16) {}
 
     /// Makes the device look at what was sent, and at the room that `receive` has made. The device may look earlier.
     fn flush(&mut self);
 
-    /// Returns when the link has to be asked again, if the device does not announce it before: whether there is room for a
-    /// frame, if [`can_send`](Self::can_send) has returned false last, and otherwise whether a frame has arrived. There may
-    /// be room meanwhile, which is then due at once.
+    /// Returns when the stack has to ask the link again if the device announces nothing before: for room if the last
+    /// call of [`can_send`](Self::can_send) has returned false, and otherwise for a frame. If there is room by now,
+    /// that is at once.
     fn due(&mut self) -> Instant {
         Instant::NEVER
     }

@@ -11,8 +11,8 @@ use crate::error::NetError;
 use crate::socket::{ListenerSocket, Open, StreamSocket as _, Way};
 use crate::stream::TcpStream;
 
-/// A port on which peers can connect. The peers of up to 128 connections can be confirmed before the program accepts
-/// them. Dropping the listener resets those that it has not accepted.
+/// A port on which peers can connect. Up to 128 peers can connect before the program accepts their connections.
+/// Dropping the listener resets the connections that the program has not accepted.
 pub struct TcpListener<S: ListenerSocket>(pub(crate) S);
 
 impl<S: ListenerSocket> fmt::Debug for TcpListener<S> {
@@ -84,9 +84,10 @@ impl<S: ListenerSocket> TcpListener<S> {
         Ok((TcpStream(stream), peer))
     }
 
-    /// Returns a receiver for a case of a `select!`. It gets a value when a connection can be accepted. Later, or if another G uses
-    /// the listener, the value may not be true any more. So take the receiver anew for each select, and give the call after
-    /// it a limit if others could come first. The channel is closed when the listener is dropped.
+    /// Returns a receiver for a case of a `select!`. It gets a value when a connection can be accepted. A value that is
+    /// old, or that came before another G used the listener, says nothing any more: the call may have to wait. So take
+    /// the receiver anew for each select, and give the call after the select a limit if other Gs use the listener. The
+    /// channel is closed when the listener is dropped.
     ///
     /// # Errors
     ///

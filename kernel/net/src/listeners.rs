@@ -32,7 +32,7 @@ use crate::wake::WokenBy;
 /// The largest number of connections of a listener that are half-open or wait for `accept`.
 pub(crate) const BACKLOG: usize = 128;
 
-/// Which connection of a stack.
+/// Names a connection of a stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ConnectionId {
     pub(crate) shard: usize,
@@ -57,7 +57,7 @@ impl Listener {
     }
 }
 
-/// A place for a listener. `accept` waits in the queue `readable`.
+/// A place for a listener. `accept` waits in the queue `waits.readable`.
 struct Place<Plat: Platform> {
     listener: Option<Listener>,
     waits: &'static Waits<Plat>,
@@ -148,7 +148,7 @@ impl<Plat: Platform> Listeners<Plat> {
     /// listener. Returns `None` if there is no listener.
     ///
     /// # Errors
-    /// If the listener has no room, or that of `add`.
+    /// If the listener has no room, and if `add` returns an error.
     pub(crate) fn begin(
         &self,
         key: Key,
@@ -227,7 +227,7 @@ impl<Plat: Platform> Listeners<Plat> {
         place.listener.take()
     }
 
-    /// From now on, another listener may have the index.
+    /// Frees the place of a listener, so that another one may get its index.
     pub(crate) fn free(&self, index: usize) {
         self.0.lock().places[index].is_owned = false;
     }
@@ -243,7 +243,7 @@ impl<Plat: Platform> Listeners<Plat> {
         self.0.lock().places.iter().position(|place| place.listener.is_some())
     }
 
-    /// The link is broken, so no call will succeed.
+    /// Notes that the link is broken, so that no call succeeds any more, and wakes all Gs that wait.
     pub(crate) fn note_broken(&self) {
         let table = &mut *self.0.lock();
         table.is_broken = true;

@@ -1,4 +1,5 @@
-//! Allocations that return an error if there is no memory. Those of `alloc` that return none would end the calling G.
+//! Allocations that return an error if there is no memory. The functions of `alloc` that return no error would end the
+//! calling G.
 
 use alloc::vec::Vec;
 
@@ -46,7 +47,7 @@ impl<T> Reserved<T> {
         room(1).map(Self)
     }
 
-    /// Puts the value there.
+    /// Puts the value into the memory.
     pub(crate) fn fill(mut self, value: T) -> &'static mut T {
         self.0.push(value);
         &mut self.0.leak()[0]

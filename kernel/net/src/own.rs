@@ -1,5 +1,5 @@
 //! The addresses of this computer, as all shards of a stack know them. One shard finds them, by DHCP and from routers,
-//! and the others take them over. A call waits in its shard until that has the address that it needs.
+//! and the others take them over. A call that needs an address waits in its shard until the shard knows the address.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -116,7 +116,7 @@ impl Peer {
 fn computer() -> (Bench, usize) {
     let mut bench = Bench::new(Some(ADDRESS), usize::MAX);
     let (listener, _) = bench.state.listeners.listen(on(7)).unwrap();
-    // Answers that were not asked for are not believed.
+    // The computer takes a neighbour's MAC address only from an answer to its own question. So it has to connect first.
     let stream = bench.state.connect((SERVER, 9).into(), bench.now).unwrap();
     let mut peer = Peer::new(9, 0);
     assert_eq!(peer.receive(&mut bench), [SYN]);
@@ -178,7 +178,7 @@ fn little_is_sent_at_once_until_acknowledgements_come_and_again_after_a_loss() {
         segments.push(peer.send(&mut bench, ACK, &[]).len());
     }
     assert!(segments[0] <= 4 && segments.is_sorted_by(|before, after| before < after), "{segments:?}");
-    // The last ones are lost.
+    // The last segments are lost.
     let mut again = vec![];
     while again.is_empty() {
         bench.now += Duration::from_millis(100);
@@ -189,7 +189,7 @@ fn little_is_sent_at_once_until_acknowledgements_come_and_again_after_a_loss() {
     assert!(after <= 2, "{after} segments after {segments:?}, and a loss");
 }
 
-/// The peer takes segments of 536 bytes, because it has not named another length.
+/// The peer takes segments of 536 bytes, because it has named no other length.
 #[test]
 fn short_segment_waits_until_the_peer_confirms_the_one_before() {
     let (mut bench, listener) = computer();

@@ -75,7 +75,8 @@ impl<Plat: Platform> Readiness<Plat> {
     }
 
     /// Returns the receiver for the case of a select. It has a value only if `is_ready` returns true, or after the next
-    /// [`announce`](Self::announce). The caller has a lock, without which nobody calls `announce`. `woken_by` is who calls it.
+    /// [`announce`](Self::announce). The caller has the lock under which all calls of `announce` are made. `woken_by`
+    /// says who makes them.
     ///
     /// # Errors
     ///
@@ -91,7 +92,7 @@ impl<Plat: Platform> Readiness<Plat> {
             (none, WokenBy::Device) => none.insert(try_channel_in_no_bubble(1)?),
             (none, WokenBy::Gs) => none.insert(try_channel(1)?),
         };
-        // A value of an earlier moment, which may not be true any more.
+        // Remove the value of an earlier announcement: the call may have to wait again by now.
         let _ = receiver.try_recv();
         if is_ready() {
             // The channel has room for a value.
@@ -100,7 +101,7 @@ impl<Plat: Platform> Readiness<Plat> {
         Ok(receiver.clone())
     }
 
-    /// A call need not wait now. Does not block.
+    /// Announces that a call need not wait now. Does not block.
     pub fn announce(&self) {
         if let Some((sender, _)) = &self.0 {
             // If there is a value already, no other one is needed.

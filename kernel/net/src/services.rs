@@ -66,7 +66,7 @@ impl Services {
         let dhcp = uses_dhcp.then(|| sockets.add(dhcpv4::Socket::new()));
         let name_server = configuration.and_then(|it| it.dns);
         let servers = name_server.map(IpAddress::from);
-        // The stack exists for ever. A vector of its own would grow.
+        // The memory is leaked because the stack exists for ever. A vector that smoltcp owns would grow.
         let dns = sockets.add(dns::Socket::new(servers.as_slice(), memory.queries.leak()));
         let due = if uses_dhcp { now } else { Instant::NEVER };
         let ipv4 = configuration.and_then(|it| it.address);

@@ -1,14 +1,14 @@
 //! Long segments, which are sent as several ones: those for a path with a small MTU, and what a simulated device cuts.
-//! smoltcp makes segments that are as long as a frame of the link may be. If a router says that they are too long, each is
-//! sent as several ones.
+//! smoltcp makes segments that are as long as a frame of the link may be. If a router says that they are too long, each
+//! of them is sent as several ones.
 
 use smoltcp::wire::{EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket};
 
 const ETHERNET_BYTES: usize = 14;
 const IPV6_BYTES: usize = 40;
 
-/// Calls `send` with a frame, or with its parts if it has a segment and more than `most` bytes, and `most` is not too
-/// small for that.
+/// Calls `send` with a frame. If the frame has a segment and more than `most` bytes, calls `send` with its parts
+/// instead, unless `most` is less than twice the length of the headers.
 pub(crate) fn split(frame: &mut [u8], most: usize, mut send: impl FnMut(&[u8])) {
     match header_of_segment(frame) {
         Some((header, _)) if frame.len() > most && most >= 2 * header => cut(frame, most - header, send),
@@ -16,8 +16,8 @@ pub(crate) fn split(frame: &mut [u8], most: usize, mut send: impl FnMut(&[u8])) 
     }
 }
 
-/// Calls `send` with a frame, or with its parts if it has a segment with more than `most` bytes of data. Computes the
-/// checksums of segments.
+/// Calls `send` with a frame, or with its parts if the frame has a segment with more than `most` bytes of data.
+/// Computes the checksum of each segment.
 pub(crate) fn cut(frame: &mut [u8], most: usize, mut send: impl FnMut(&[u8])) {
     let Some((header, is_ipv6)) = header_of_segment(frame) else { return send(frame) };
     let mut rest = header;

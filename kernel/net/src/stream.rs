@@ -15,8 +15,8 @@ use crate::socket::{Open, StreamSocket, Take, Way};
 
 /// A TCP connection. All functions take `&self`, so several Gs can use a connection, each reading or writing.
 ///
-/// Dropping the stream closes the connection. What was written is still sent, without a G that waits for it. If data
-/// has arrived that was not read, the peer gets a reset.
+/// Dropping the stream closes the connection. What was written is still sent, and no G waits for that. If data has
+/// arrived that was not read, the peer gets a reset.
 pub struct TcpStream<S: StreamSocket>(pub(crate) S);
 
 impl<S: StreamSocket> fmt::Debug for TcpStream<S> {
@@ -120,9 +120,10 @@ impl<S: StreamSocket> TcpStream<S> {
         self.0.receive(buffer, Take::Nothing, Limit::NONE)
     }
 
-    /// Returns a receiver for a case of a `select!`. It gets a value when a read need not wait. Later, or if another G uses
-    /// the stream, the value may not be true any more. So take the receiver anew for each select, and give the call after
-    /// it a limit if others could come first. The channel is closed when the stream is dropped.
+    /// Returns a receiver for a case of a `select!`. It gets a value when a read need not wait. A value that is old, or
+    /// that came before another G used the stream, says nothing any more: the call may have to wait. So take the
+    /// receiver anew for each select, and give the call after the select a limit if other Gs use the stream. The
+    /// channel is closed when the stream is dropped.
     ///
     /// # Errors
     ///
@@ -231,7 +232,8 @@ impl<S: StreamSocket> TcpStream<S> {
     }
 
     /// Sets after how much silence an empty segment asks the peer whether it is still there. If the peer is silent for
-    /// three times as long, the connection has ended: reads and writes return an error. `None`, the default, asks never.
+    /// three times as long, the connection has ended: reads and writes return an error. `None`, the default, never
+    /// asks.
     ///
     /// # Errors
     ///

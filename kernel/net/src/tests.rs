@@ -49,7 +49,7 @@ pub(crate) struct Other {
     pub(crate) arrived: VecDeque<Vec<u8>>,
     /// For how many frames the device has room.
     room: usize,
-    /// Into how long segments it cuts frames.
+    /// The lengths of data of the segments into which the device has cut frames.
     pub(crate) cuts: Vec<u16>,
 }
 

@@ -11,8 +11,8 @@ use crate::error::NetError;
 use crate::link::FRAME_BYTES;
 use crate::socket::{DatagramSocket, Open, Way};
 
-/// The largest datagram: what fits into a frame beside the headers of Ethernet, IPv4 and UDP. Datagrams are not split. The
-/// header of IPv6 is 20 bytes longer, so datagrams of this kind are that much shorter.
+/// The largest datagram: what fits into a frame beside the headers of Ethernet, IPv4 and UDP. Datagrams are not split.
+/// The header of IPv6 is 20 bytes longer, so the largest datagram over IPv6 is 20 bytes shorter.
 pub const MAX_DATAGRAM: usize = FRAME_BYTES - 14 - 20 - 8;
 
 /// Returns the length of the largest datagram of the kind of `address`.
@@ -81,8 +81,9 @@ impl<S: DatagramSocket> UdpSocket<S> {
     ///
     /// # Errors
     ///
-    /// [`NetError::MessageTooLong`] for more than [`MAX_DATAGRAM`] bytes, or 20 less with IPv6. Other
-    /// errors if the address is not valid, the name has no address, or the device is broken. That nobody receives the datagram is no error.
+    /// [`NetError::MessageTooLong`] for more than [`MAX_DATAGRAM`] bytes, or with IPv6 20 bytes fewer. Other errors if
+    /// the address is not valid, the name has no address, or the device is broken. That nobody receives the datagram is
+    /// no error.
     ///
     /// # Panics
     ///
@@ -183,9 +184,10 @@ impl<S: DatagramSocket> UdpSocket<S> {
         self.0.receive(buffer, limit.into())
     }
 
-    /// Returns a receiver for a case of a `select!`. It gets a value when a datagram has arrived. Later, or if another G uses
-    /// the socket, the value may not be true any more. So take the receiver anew for each select, and give the call after
-    /// it a limit if others could come first. The channel is closed when the socket is dropped.
+    /// Returns a receiver for a case of a `select!`. It gets a value when a datagram has arrived. A value that is old,
+    /// or that came before another G used the socket, says nothing any more: the call may have to wait. So take the
+    /// receiver anew for each select, and give the call after the select a limit if other Gs use the socket. The
+    /// channel is closed when the socket is dropped.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The memory of connections. Alone in its process, because it counts the memory of all.
+//! The memory of connections. This test is alone in its process, because it counts the memory of all connections.
 
 #[path = "shared/guarded.rs"]
 mod guarded;
@@ -37,7 +37,7 @@ fn connections_that_are_idle_keep_no_memory_for_data() {
             [near, far]
         };
         let streams: Vec<_> = (0..CONNECTIONS).map(make_and_use).collect();
-        // What is not confirmed is kept.
+        // The memory of data that is not acknowledged is kept, so wait for the acknowledgements.
         sleep(Duration::from_millis(100));
         let pages = guarded::COMMITTED.load(Ordering::Relaxed);
         assert!(pages < CONNECTIONS, "{pages} pages for {} ends", 2 * CONNECTIONS);

@@ -1,8 +1,8 @@
 //! What the network does if an allocation fails. Each operation is called with its first allocation failing, then with
 //! its second, and so on, until it succeeds. A failure is the error `OutOfResources`, and what was allocated before it
-//! is freed. With an allocation that cannot fail without an error, the standard library ends the process.
+//! is freed. If an allocation fails in a function that returns no error for it, the standard library ends the process.
 //!
-//! Alone in its process, because it replaces the allocator.
+//! This test is alone in its process, because it replaces the allocator.
 
 #[path = "shared/guarded.rs"]
 mod guarded;
@@ -32,7 +32,7 @@ static COUNTED: AtomicU64 = AtomicU64::new(0);
 const ALL: u64 = u64::MAX;
 /// How many allocations succeed before one fails.
 static LEFT: AtomicUsize = AtomicUsize::new(usize::MAX);
-/// Whether those after it fail, too.
+/// Whether all allocations after that one fail, too.
 static ALL_FAIL: AtomicBool = AtomicBool::new(false);
 /// How many allocations have failed.
 static FAILED: AtomicUsize = AtomicUsize::new(0);

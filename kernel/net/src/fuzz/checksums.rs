@@ -7,7 +7,7 @@ use smoltcp::wire::{
 
 use crate::tests::{ADDRESS, SERVER};
 
-/// Makes a frame with a datagram one with a segment.
+/// Turns a frame with a datagram into one with a segment.
 pub(crate) fn fill_segment(frame: &mut [u8], fill: impl FnOnce(&mut TcpPacket<&mut [u8]>)) {
     let mut ip = Ipv4Packet::new_unchecked(&mut frame[14..]);
     ip.set_next_header(IpProtocol::Tcp);

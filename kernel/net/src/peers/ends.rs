@@ -10,8 +10,8 @@ use crate::sequence::Sent;
 use crate::state::SILENCE;
 use crate::time_wait::{KEPT, MOST, TimeWaits};
 
-/// Lets a peer that was connected be silent. Returns after how much time the connection has ended, and how often the peer
-/// was asked, which it answers if it is `alive`.
+/// Lets a peer that was connected be silent. Returns after how much time the connection has ended, and how often the
+/// peer was asked. The peer answers only if `is_alive`.
 fn be_silent(is_alive: bool, keepalive: Option<Duration>) -> (Duration, usize) {
     let (mut bench, listener) = computer();
     let mut peer = Peer::new(100, 7);

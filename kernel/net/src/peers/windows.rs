@@ -33,7 +33,7 @@ fn again(bench: &mut Bench, peer: &mut Peer) -> Vec<u8> {
     }
 }
 
-/// As Linux does if it has no memory for what is under way.
+/// The peer closes its window although data is under way, as Linux does if it has no memory for that data.
 #[test]
 fn what_is_under_way_to_a_window_that_closes_is_sent_again() {
     for acknowledged in [0, 536] {

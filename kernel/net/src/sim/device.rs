@@ -35,7 +35,7 @@ pub(super) struct Device<Plat: Platform> {
     cuts: bool,
     /// The frames that are sent when the stack calls `flush`.
     sent: Vec<Vec<u8>>,
-    /// When the frames are transmitted that were sent.
+    /// When the frames that were sent will have been transmitted.
     transmitted: Vec<Instant>,
 }
 
@@ -126,7 +126,8 @@ impl<Plat: Platform> Link for Device<Plat> {
         }
     }
 
-    /// Does not look at the clock: the caller may wait for nothing but room, because `can_send` has returned false.
+    /// Does not look at the clock. If `can_send` has returned false, the caller may wait for nothing but room, even if
+    /// there is room by now.
     fn due(&mut self) -> Instant {
         if self.has_room() {
             self.shared.wires.lock().next(self.host)

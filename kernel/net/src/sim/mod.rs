@@ -33,16 +33,16 @@ use crate::wake::WokenBy;
 pub struct Totals {
     /// The frames that were sent.
     pub sent: u64,
-    /// Those that were lost, also because the network was divided.
+    /// The frames that were lost, also because the network was divided.
     pub lost: u64,
-    /// Those that arrive twice.
+    /// The frames that arrive twice.
     pub duplicated: u64,
-    /// Those that a later one to the same host has overtaken.
+    /// The frames that a later one to the same host has overtaken.
     pub reordered: u64,
-    /// Those that a host has got.
+    /// The frames that a host has got.
     pub delivered: u64,
-    /// A hash of all frames that a host has got, of which host that was, and of the instant at which they arrived. Two
-    /// runs with the same digest are the same for all that the hosts can see.
+    /// A hash of all frames that hosts have got: of their content, their hosts, and the instants at which they arrived.
+    /// Two runs with the same digest are the same for all that the hosts can see.
     pub digest: u64,
 }
 
@@ -178,8 +178,8 @@ impl<Plat: Platform> Network<Plat> {
         Ok(number)
     }
 
-    /// Sets what happens to the frames on all paths between hosts, from now on. Those that are under way arrive as they
-    /// would have.
+    /// Sets what happens to the frames on all paths between hosts, from now on. Frames that are under way arrive as
+    /// they would have.
     ///
     /// # Panics
     ///
@@ -204,8 +204,8 @@ impl<Plat: Platform> Network<Plat> {
     }
 
     /// Divides the network: these hosts reach each other, and no others, and the others do not reach them. Frames that
-    /// are sent from one part to another are lost. Those that are under way still arrive. Further calls divide the network
-    /// further.
+    /// are sent from one part to another are lost. Frames that are under way still arrive. Further calls divide the
+    /// network further.
     ///
     /// # Panics
     ///
@@ -231,7 +231,7 @@ impl<Plat: Platform> Drop for Network<Plat> {
         self.shared.is_closed.store(true, Ordering::Relaxed);
         for (stack, servers) in core::mem::take(self.served.get_mut()) {
             stack.close();
-            // They do not panic.
+            // The Gs that serve a host do not panic.
             servers.into_iter().for_each(|server| _ = server.join());
         }
         self.shared.wires.lock().clear();

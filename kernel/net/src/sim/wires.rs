@@ -17,8 +17,8 @@ use super::conditions::Conditions;
 use crate::memory::copy;
 use crate::stack::Stack;
 
-/// A frame that is under way to a host. The first one is that which arrives first. Of those that arrive at the same
-/// time it is the one that was sent first.
+/// A frame that is under way to a host. The order is that of arrival: of two frames that arrive at the same time, the
+/// one that was sent first is the lesser.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct UnderWay {
     arrives: Instant,
@@ -41,7 +41,7 @@ struct Path {
     conditions: Option<Conditions>,
     /// Decides about the frames. Each path has its own, so that what happens on one path does not depend on the others.
     random: fastrand::Rng,
-    /// The sender transmits until then.
+    /// Until when the sender transmits the frames that it has sent so far.
     busy_until: Instant,
 }
 
@@ -111,7 +111,7 @@ impl<Plat: Platform> Wires<Plat> {
         self.path(from, to).expect("memory for a path between two hosts").conditions = Some(conditions);
     }
 
-    /// Makes a part of the network of these hosts.
+    /// Makes these hosts a part of the network.
     ///
     /// # Panics
     /// If a host is none of this network. Nothing has changed then.
@@ -175,8 +175,8 @@ impl<Plat: Platform> Wires<Plat> {
         transmitted
     }
 
-    /// Puts a frame under way. Its host sleeps no longer than until the first frame arrives that it knows of, so it has
-    /// to know if this one arrives earlier.
+    /// Puts a frame under way. The host sleeps until the arrival of the first frame that it knows of. So if this frame
+    /// arrives earlier, wakes the host.
     fn put(&mut self, to: usize, frame: &[u8], arrives: Instant) {
         self.count += 1;
         let host = &mut self.hosts[to];

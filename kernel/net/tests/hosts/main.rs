@@ -70,7 +70,7 @@ fn connect(client: &'static Stack, port: u16) -> Result<TcpStream, NetError> {
     TcpStream::connect_on(client, (SERVER, port), NONE)
 }
 
-/// Returns every byte to the peer until its end.
+/// Returns every byte to the peer until the end of its data.
 fn echo(stream: &TcpStream) -> Result<usize, NetError> {
     let (mut buffer, mut total) = (vec![0; 3_000], 0);
     loop {
@@ -156,7 +156,7 @@ fn data_returns_unchanged_over_devices_that_cut_segments() {
     }
 }
 
-/// Of the frames, also of those that confirm, 1 %, 5 % and 20 % are lost.
+/// 1 %, 5 % and 20 % of the frames are lost, including those that only acknowledge.
 #[test]
 fn data_returns_unchanged_whatever_share_of_the_frames_is_lost() {
     for (seed, loss, bytes) in [(0, 0.01, 300_000), (1, 0.05, 100_000), (2, 0.2, 4_000)] {
@@ -164,8 +164,8 @@ fn data_returns_unchanged_whatever_share_of_the_frames_is_lost() {
     }
 }
 
-/// While the window of the server is closed, the client has to acknowledge what the server sends. These are seeds with which
-/// the server waited for that in vain.
+/// While the window of the server is closed, the client has to acknowledge what the server sends. With these seeds, the
+/// server once waited in vain for such an acknowledgement.
 #[test]
 fn data_returns_although_the_window_of_the_server_is_closed_and_frames_are_lost() {
     for seed in [13, 27, 69, 277] {

@@ -102,7 +102,7 @@ fn read_all(stream: &TcpStream, bytes: usize, time: Duration) -> Result<(), NetE
 fn acknowledgements_lost_in_both_directions_do_not_stop_a_connection() {
     with_pair(Conditions { delay: millis(10), ..Conditions::default() }, 1, |network, server, client| {
         let ends = ends(server, client);
-        // Until congestion control lets each end send four segments at once.
+        // Repeat until congestion control lets each end send four segments at once.
         for _ in 0..3 {
             ends.iter().for_each(|end| end.write_all(&[7; 20_000]).unwrap());
             ends.iter().for_each(|end| read_all(end, 20_000, Duration::from_secs(1)).unwrap());
@@ -202,8 +202,8 @@ fn rate_limits_what_is_transmitted() {
         let took = now() - begin;
         assert!(took >= millis(1_200) && took < millis(1_201), "{took:?}");
         let (sent, _far) = sends.join().unwrap();
-        // When the last one is sent, 16 are left in the device, 11 in the 16 KiB of the socket, and with several shards one
-        // is held for the device.
+        // When the last datagram is sent, 16 are left in the device, 11 in the 16 KiB of the socket, and with several
+        // shards one is held for the device.
         assert!(sent >= millis(12 * 72) && sent < millis(12 * 74), "{sent:?}");
     });
     let conditions = Conditions { rate: Some(1_000_000), ..Conditions::default() };

@@ -1,4 +1,4 @@
-//! The same on threads, which run in parallel. The clock is that of the wall, or of a bubble.
+//! Simulated hosts on threads, which run in parallel. The clock is that of the wall, or of a bubble.
 
 use gmp_sched::native::{self, Native, go, sleep, synctest};
 
@@ -100,7 +100,7 @@ fn panicking_g_ends_its_network() {
         });
         assert!(panics.join().is_err());
         let begin = native::now();
-        // Those that accept and serve go on with an error.
+        // The Gs that accept and serve get an error, and end.
         while native::num_goroutine() > 1 {
             assert!(native::now() < begin + Duration::from_secs(60), "{} Gs", native::num_goroutine());
             sleep(Duration::from_millis(1));
