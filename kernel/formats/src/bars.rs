@@ -191,7 +191,7 @@ mod tests {
         let _ = Bars::size(&mut device, ENABLED);
         assert_eq!(device.command, 0x0010_0507, "the former bits and the new ones; no bit of the status is cleared");
         assert_eq!(device.words, words);
-        // The device answers only after the last write, at its own addresses.
+        // The device was connected only once, by the last write, and has its own addresses then.
         assert_eq!(device.connected.into_inner(), [words]);
         let writes = device.writes.into_inner();
         let commands = writes.iter().filter(|&&(offset, _)| offset == COMMAND).count();

@@ -314,7 +314,7 @@ impl Level {
             None => self.lists[list] = next,
         }
         if let Some(next) = next.checked_sub(1) {
-            // SAFETY: as above.
+            // SAFETY: the neighbours are on the list, too.
             unsafe { self.arena(next as usize) }.previous = previous;
         }
         if self.lists[list] == 0 {
@@ -421,7 +421,7 @@ impl Runs {
     /// The epoch has passed: nothing can access the pages of a run that waits for it any more.
     pub unsafe fn free_waiting(&mut self, epoch: u64) -> bool {
         let Some((first, last)) = self.waiting.filter(|_| self.first_epoch() == Some(epoch)) else { return false };
-        // SAFETY: as above.
+        // SAFETY: the run waits, so its entry contains this value.
         let Waiting { units, next, .. } = unsafe { *self.entry(first) };
         self.waiting = Place::new(next).map(|next| (next, last));
         let (level, unit) = parts(first);

@@ -228,7 +228,7 @@ impl Class {
             None => self.partial = next,
         }
         if let Some(next) = next.checked_sub(1) {
-            // SAFETY: as above.
+            // SAFETY: the neighbours are on the list, so their headers are in use as such.
             unsafe { (*memory.header(next as usize)).previous = previous };
         }
     }

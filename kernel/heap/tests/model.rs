@@ -111,7 +111,7 @@ fn runs_do_not_overlap_and_all_become_free() {
             while fastrand::bool() && model.free_waiting(|epoch| epoch <= passed) {}
         }
         while let Some(run) = model.taken.iter_mut().find_map(|taken| taken.pop_first()) {
-            // SAFETY: as above.
+            // SAFETY: the run was allocated, and nothing uses it.
             unsafe { model.runs.free(run.1) };
         }
         while model.free_waiting(|_| true) {}

@@ -2,9 +2,9 @@
 //! `panic=isolate` is set.
 //!
 //! The stack cannot know which values the G owned, but it knows which Gs have used an object. A connection ends with
-//! the G that has used it last: its peer gets a reset, and so does another G that uses the connection later. A
-//! listener, or a UDP socket, ends only if no other G has ever used it, because a server may have several Gs that
-//! accept or receive.
+//! the G that has used it last: its peer gets a reset, and a later call of another G returns the error of a reset
+//! connection. A listener, or a UDP socket, ends only if no other G has ever used it, because a server may have several
+//! Gs that accept or receive.
 //!
 //! The port and the memory for data are free then. What is left is an entry in a table, for the values that may still
 //! refer to it: less than the stack of the G, which is not used again, either. If another G drops the value later, the
@@ -52,7 +52,7 @@ impl<Plat: Platform> State<Plat> {
         }
     }
 
-    /// Ends everything, because the link is broken for ever. The listeners have ended.
+    /// Ends all connections and UDP sockets, because the link is broken for ever. The listeners have ended before.
     pub(crate) fn close(&mut self, now: Instant) {
         for index in self.connections.indices() {
             self.abandon_connection(index, now);
@@ -64,7 +64,7 @@ impl<Plat: Platform> State<Plat> {
         self.wake_all();
     }
 
-    /// Ends a connection or a UDP socket of a program whose value was not dropped.
+    /// Ends a connection or a UDP socket whose value a program has not dropped.
     fn abandon_connection(&mut self, index: usize, now: Instant) {
         let Some(connection) = self.connections.get(index) else { return };
         match connection.owner {

@@ -8,7 +8,7 @@ use gmp_sched::time::Instant;
 /// The place of an index without a deadline.
 const NOWHERE: usize = usize::MAX;
 
-/// The deadlines of connections, by their indices. Only those that have a deadline cost anything.
+/// The deadlines of connections, by their indices. Connections without a deadline cost no time.
 pub(crate) struct Deadlines {
     /// No element is due earlier than its parent. The parent of the element at `place` is at `(place - 1) / 2`.
     heap: Vec<(Instant, usize)>,

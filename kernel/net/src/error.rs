@@ -6,7 +6,7 @@ use embedded_io::ErrorKind;
 use gmp_sched::cancel::ContextError;
 use gmp_sched::platform::OutOfResources;
 
-/// Why a call of the network failed. The names are those of `std::io::ErrorKind`, as far as it has one.
+/// Why a call of the network failed. The names are those of `std::io::ErrorKind` where it has such a kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NetError {
     /// Another listener has the port, or there is no free port for a connection.
@@ -36,7 +36,7 @@ pub enum NetError {
     /// There was no memory, or no M for the call. On the host also if the process has as many files and sockets as it
     /// may have.
     OutOfResources,
-    /// The computer has no network device: `boot` has the option `--net`.
+    /// The computer has no network device. (The option `--net` of `boot` adds one.)
     NoNetwork,
     /// The network device cannot be used, or has broken its protocol.
     Device,

@@ -1,5 +1,5 @@
 //! Frames that a peer should not send: random ones, mutated ones, and answers with wrong numbers, between calls of a
-//! program. No frame may panic, and afterwards nothing is left.
+//! program. No frame may cause a panic, and nothing may be left afterwards.
 
 extern crate std;
 

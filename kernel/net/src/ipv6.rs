@@ -78,7 +78,7 @@ impl Addresses {
         Self { is_automatic, questions, next, link_local, global, router }
     }
 
-    /// Adds what is known to the addresses of the computer.
+    /// Returns `own` with the IPv6 addresses and the router that are known.
     pub(crate) fn add_to(&self, own: Own) -> Own {
         let global = self.global.map(|(address, _)| address);
         let router = self.router.map(|(router, _)| router);
@@ -121,7 +121,8 @@ impl Addresses {
     }
 }
 
-/// Returns the address that a computer makes of the first half that a router has named, and how long it is valid.
+/// Returns the address that a computer makes of the first half that a router has named, and how long the address is
+/// valid.
 fn address_with(prefix: NdiscPrefixInformation, mac: EthernetAddress) -> Option<(Ipv6Cidr, Duration)> {
     let start = prefix.prefix;
     let is_half = prefix.is_valid_prefix_info() && prefix.prefix_len == 64;
@@ -174,7 +175,7 @@ impl<Plat: Platform> State<Plat> {
     /// question, but does not answer it.
     pub(crate) fn answer_own_question(&mut self, bytes: usize) {
         if self.own.global.is_some_and(|own| own.address().is_loopback()) {
-            // Other frames stay as they are, or are of no use.
+            // If `make_answer` fails, the frame is unchanged, or of no use.
             let _ = make_answer(&mut self.received[..bytes]);
         }
     }

@@ -23,7 +23,7 @@ pub(crate) enum Protocol {
     Udp,
 }
 
-/// What peers choose is hashed, and not the protocol and the few addresses of this computer.
+/// Only what peers choose is hashed. The protocol and the few addresses of this computer are not.
 impl Hash for Key {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let ports = u64::from(self.peer_port) << 16 | u64::from(self.port);

@@ -9,7 +9,8 @@ pub const FRAME_BYTES: usize = 1514;
 
 /// A link that passes Ethernet frames. Its functions do not block. When frames have arrived, or when there is room for
 /// a frame after [`can_send`](Self::can_send) has returned false, the device calls
-/// [`Stack::announce`](crate::Stack::announce). It need not announce room that `can_send` has seen meanwhile.
+/// [`Stack::announce`](crate::Stack::announce). The device need not announce room that `can_send` has reported
+/// meanwhile.
 pub trait Link: Send {
     /// The address of the device.
     fn mac(&self) -> [u8; 6];

@@ -41,7 +41,7 @@ pub(crate) struct ConnectionId {
 
 /// A listener.
 pub(crate) struct Listener {
-    /// The address may be unspecified.
+    /// The address, which may be unspecified.
     address: IpAddr,
     port: u16,
     /// The connections that their peers have not confirmed.

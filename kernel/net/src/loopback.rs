@@ -8,7 +8,7 @@ use gmp_sched::time::Instant;
 use crate::link::Link;
 use crate::packet::room_for_frame;
 
-/// The number of frames for which there is room.
+/// The largest number of frames in the loopback.
 const FRAMES: usize = 1024;
 
 /// A sender waits while the frames have this many bytes or more.
@@ -18,7 +18,7 @@ const BYTES: usize = 1024 * 1024;
 /// have to wait until the previous one is confirmed.
 const LARGEST: usize = 14 + 20 + 20 + 32 * 1024;
 
-/// From this length on, a frame is not copied: its sender gets another room in exchange.
+/// A frame of at least this length is not copied: its sender gets another room in exchange.
 const LONG: usize = 4096;
 
 /// How many rooms are kept for this exchange. Two of the largest frames fill the window of a connection.
@@ -28,7 +28,7 @@ const ROOMS: usize = 2;
 #[derive(Debug, Default)]
 pub struct Loopback {
     frames: VecDeque<Frame>,
-    /// How much memory the frames have.
+    /// How many bytes of memory the frames have.
     bytes: usize,
     /// Free rooms for long frames.
     rooms: Vec<Vec<u8>>,

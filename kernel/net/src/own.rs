@@ -26,7 +26,7 @@ pub(crate) struct Own {
 }
 
 impl<Plat: Platform> State<Plat> {
-    /// Takes over what the services know, if this shard has them.
+    /// Takes over what the services know, if this shard has services.
     pub(crate) fn note_own(&mut self, now: Instant) {
         let own = self.ipv6.add_to(Own { ipv4: self.services.ipv4, gateway: self.services.gateway, ..Own::default() });
         if self.shard == OWNER && own != self.own {
@@ -40,7 +40,7 @@ impl<Plat: Platform> State<Plat> {
         core::mem::take(&mut self.has_news).then_some(self.own)
     }
 
-    /// Gives the addresses to smoltcp, and ends the connections of those that the computer does not have any more.
+    /// Gives the addresses to smoltcp, and ends the connections of addresses that the computer does not have any more.
     pub(crate) fn adopt(&mut self, own: Own, now: Instant) {
         self.own = own;
         self.interface.update_ip_addrs(|addresses| {

@@ -28,14 +28,14 @@ const FIRST: u32 = u32::MAX - 3;
 /// A peer of the computer.
 struct Peer {
     port: u16,
-    /// The next byte that it sends, and the next one that it expects.
+    /// The sequence numbers of the next byte that the peer sends, and of the next byte that it expects.
     next: u32,
     expected: u32,
     /// The port of the computer.
     to: u16,
     /// How many bytes the peer can take.
     window: u16,
-    /// The last number that the computer has acknowledged.
+    /// The last sequence number that the computer has acknowledged.
     confirmed: u32,
 }
 
@@ -164,7 +164,8 @@ fn nobody_connects_to_all_computers() {
     }
 }
 
-/// The window of the peer would allow 60,000 bytes at once. But whether the network can carry them is not known.
+/// The window of the peer would allow 60,000 bytes at once. But the computer does not know whether the network can
+/// carry them.
 #[test]
 fn little_is_sent_at_once_until_acknowledgements_come_and_again_after_a_loss() {
     let (mut bench, listener) = computer();
@@ -201,7 +202,7 @@ fn short_segment_waits_until_the_peer_confirms_the_one_before() {
         bench.state.settle(stream, bench.now);
         peer.receive(bench).len()
     };
-    // A long write has a short rest.
+    // The end of a long write is a short segment.
     for (bytes, segments) in [(10, 1), (1_000, 2), (1_500, 3), (10, 1)] {
         assert_eq!(write(&mut bench, &mut peer, bytes), segments, "{bytes}");
         assert_eq!([10, 10].map(|more| write(&mut bench, &mut peer, more)), [0, 0], "after {bytes}");
@@ -259,7 +260,7 @@ fn window_of_zero_is_probed_as_long_as_the_peer_answers() {
             peer.send(&mut bench, ACK, &[]);
         }
     }
-    // At most one a minute in the end.
+    // In the end, there is at most one probe a minute.
     assert!((60..100).contains(&probes), "{probes}");
     peer.window = 100;
     peer.send(&mut bench, ACK, &[]);
@@ -273,7 +274,7 @@ fn data_after_the_end_of_the_data_is_no_access_outside_of_the_memory() {
     let mut peer = Peer::new(100, 7);
     peer.connect(&mut bench);
     let stream = bench.state.accept(listener).unwrap();
-    // All bytes of the first page but the last one.
+    // Three segments with this data fill the first page but for its last byte.
     let data = vec![1; 1_365];
     (0..3).for_each(|_| drop(peer.send(&mut bench, ACK, &data)));
     let connection = bench.state.connection(stream).unwrap();
@@ -323,7 +324,7 @@ fn flood_of_connections_is_bounded_and_does_not_disturb_others() {
     assert_eq!(bench.state.connections.pages_with_memory(), 0);
     old.send(&mut bench, ACK, b"still here");
     assert_eq!(bench.state.connection(stream).unwrap().receive(&mut [0; 99]), Ok(10));
-    // No half-open connection lasts, and then there is room again.
+    // Half-open connections end after a while, and then there is room again.
     bench.now += Duration::from_secs(11);
     bench.serve();
     assert_eq!(bench.state.usage().half_open, 0);

@@ -9,7 +9,7 @@ use gmp_sched::sync::{Condvar, LimitedCondvar as _, MutexGuard};
 use crate::error::NetError;
 use crate::wake::WokenBy;
 
-/// The wait queues of a connection, which are used with the lock of its shard. Never freed, only used again.
+/// The wait queues of a connection, which are used with the lock of its shard. They are never freed, but used again.
 pub(crate) struct Waits<Plat: Platform> {
     pub(crate) readable: Queue<Plat>,
     pub(crate) writable: Queue<Plat>,
@@ -74,9 +74,9 @@ impl<Plat: Platform> Readiness<Plat> {
         Self(None)
     }
 
-    /// Returns the receiver for the case of a select. It has a value only if `is_ready` returns true, or after the next
-    /// [`announce`](Self::announce). The caller has the lock under which all calls of `announce` are made. `woken_by`
-    /// says who makes them.
+    /// Returns the receiver for the case of a select. The receiver has a value only if `is_ready` returns true, or
+    /// after the next [`announce`](Self::announce). The caller has the lock under which all calls of `announce` are
+    /// made. `woken_by` says who makes them.
     ///
     /// # Errors
     ///

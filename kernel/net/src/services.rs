@@ -59,7 +59,8 @@ impl Memory {
 }
 
 impl Services {
-    /// Without an address, DHCP is used. Without a configuration there are no services, only the set.
+    /// Makes the services. Without an address in the configuration, they use DHCP. Without a configuration there are no
+    /// services, only the set.
     pub(crate) fn new(memory: Memory, configuration: Option<&Configuration>, now: Instant) -> Self {
         let mut sockets = SocketSet::new(memory.sockets);
         let uses_dhcp = configuration.is_some_and(|it| it.address.is_none());

@@ -36,17 +36,17 @@ const NO_NEIGHBOUR: Duration = Duration::from_secs(3);
 /// How long a peer may take to confirm a connection.
 pub(crate) const HALF_OPEN: Duration = Duration::from_secs(10);
 /// How long a peer may leave data without an answer, or the end of the data. smoltcp doubles the time between attempts
-/// with each loss, up to a minute, and shortens it only when data is confirmed that was sent once (RFC 9293, 3.8.1). So
-/// after heavy losses, this must be the time of several attempts at one a minute.
+/// with each loss, up to a minute, and shortens it only when data that was sent only once is confirmed (RFC 9293,
+/// 3.8.1). So after heavy losses, this must be the time of several attempts at one a minute.
 pub(crate) const SILENCE: Duration = Duration::from_secs(300);
 /// After so many bytes at the latest, data that has arrived is acknowledged, and the program can have it, although more of it
 /// may have arrived: a part of the window, so that the peer goes on sending.
 const UNSETTLED_BYTES: usize = WINDOW_BYTES / 4;
-/// How long a peer may keep its half of a connection open that the program has dropped.
+/// How long a peer may keep its half of a connection open after the program has dropped the connection.
 pub(crate) const CLOSING: Duration = Duration::from_secs(30);
 
 pub(crate) struct State<Plat: Platform> {
-    /// The number of the shard, and which connections it has.
+    /// The number of this shard, and which shard has which connections.
     pub(crate) shard: usize,
     pub(crate) flows: Flows,
     pub(crate) listeners: &'static Listeners<Plat>,
@@ -65,14 +65,14 @@ pub(crate) struct State<Plat: Platform> {
     pub(crate) abandoned: usize,
     /// The G that serves the link sleeps until this time.
     asleep_until: Instant,
-    /// Whether that G waits until the link can send.
+    /// Whether the G that serves the link waits until the link can send.
     is_stalled: bool,
     /// The connection that has still to be [settled](Self::settle), and how many bytes it has received since it was. There is
     /// none when the state is unlocked.
     unsettled: Option<(usize, usize)>,
     woken_by: WokenBy,
     pub(crate) last_port: u16,
-    /// For `connect`, which waits for an address of this computer.
+    /// Where `connect` waits for an address of this computer.
     pub(crate) configured: &'static Waits<Plat>,
     pub(crate) received: Vec<u8>,
 }
@@ -249,7 +249,8 @@ impl<Plat: Platform> State<Plat> {
                 },
                 connection => connection,
             },
-            // smoltcp takes each address that ends like one of this computer.
+            // smoltcp also takes packets for other addresses whose last two bytes are those of an address of this
+            // computer.
             Class::Datagram(Key { local: local @ IpAddr::V6(_), .. })
                 if !local.is_multicast() && !self.interface.has_ip_addr(local) =>
             {
@@ -322,8 +323,9 @@ impl<Plat: Platform> State<Plat> {
         if matches!(connection.owner, Owner::Queued(_) | Owner::Stream)
             && connection.socket().state() == TcpState::TimeWait
         {
-            // If `time_waits` answers for it now, its socket is left alone. At the end of its own TIME-WAIT, smoltcp would
-            // forget the data that the program has not read yet, and that the peer has ended its data.
+            // If `time_waits` answers for it now, its socket is left alone. At the end of its own TIME-WAIT, smoltcp
+            // would forget the data that the program has not read yet, and would also forget that the peer has ended
+            // its data.
             let key = connection.key;
             if self.connections.find(key) != Some(index) {
                 return self.connections.note(index, Instant::NEVER);
@@ -343,8 +345,8 @@ impl<Plat: Platform> State<Plat> {
             due = send(connection, true);
             connection.socket().set_nagle_enabled(true);
         }
-        // `poll_at` of a TCP socket names as due now only what `dispatch` then sends.
-        // A UDP socket drops one datagram at a time if the computer has lost its address.
+        // If `poll_at` says that a TCP socket has something to do now, `dispatch` also does it. A UDP socket may have
+        // more to do: if the computer has lost its address, it drops one datagram at a time.
         let is_done = due > now || self.wire.was_full || connection.owner == Owner::Datagrams;
         debug_assert!(is_done, "a connection has something to send, and does not send it");
         let end = match connection.owner {
@@ -365,7 +367,7 @@ impl<Plat: Platform> State<Plat> {
     /// what the socket waits for nor who may go on. But the peer has to know if the window has grown by much.
     pub(crate) fn settle_read(&mut self, index: usize, bytes: usize) {
         let Some(connection) = self.connections.get(index) else { return };
-        // Otherwise the peer knows of at least three eighths of the window.
+        // If less was stored, the peer knows of at least three eighths of the window.
         if connection.socket().recv_queue() + bytes > WINDOW_BYTES / 4 {
             let now = self.woken_by.now::<Plat>();
             let at = micros(now);
@@ -468,15 +470,15 @@ impl<Plat: Platform> State<Plat> {
         self.connections.indices().for_each(|index| self.connections.wake(index, [true; 2]));
     }
 
-    /// Ends a piece of work of another G. Returns whether the G that serves the link has to wake, because it has to be
-    /// awake earlier than it knows.
+    /// Ends a piece of work of another G. Returns whether the caller has to wake the G that serves the link, because
+    /// something is due before that G would wake by itself.
     pub(crate) fn finish(&mut self) -> bool {
         // ANCHOR: finish
         self.wire.link.flush();
         let due = self.first_due();
         let is_needed = due < self.asleep_until || (self.is_stalled && self.wire.link.can_send());
         if is_needed {
-            // It is not woken twice.
+            // Another G need not wake it again for this.
             (self.is_stalled, self.asleep_until) = (false, due);
         }
         is_needed

@@ -37,7 +37,7 @@ pub(crate) const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const ANY: SocketAddr = on(0);
 
-/// Returns a port of all addresses. The port 0 stands for a free one.
+/// Returns an address with this port that stands for all addresses of the computer. The port 0 stands for a free one.
 pub(crate) const fn on(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)
 }
@@ -259,7 +259,8 @@ fn expired_lease_begins_anew_at_once() {
             _ => Err(()),
         }
     });
-    // The client has asked in vain for its address, which it had for 100 s. The clock of smoltcp counts microseconds.
+    // The client has asked in vain to keep its address, which it had for 100 s. The clock of smoltcp counts
+    // microseconds.
     assert!(messages.len() > 3, "{messages:?}");
     assert_eq!(at.as_nanos(), 101_000_000_000);
 }
@@ -436,7 +437,7 @@ fn names_are_looked_up_and_queries_leave_nothing_behind() {
     bench.other.lock().unwrap().arrived.push_back(datagram(53, udp.src_port(), &message));
     bench.serve();
     assert_eq!(bench.state.answer(queries[0]), Some(Ok(vec![Ipv4Addr::new(10, 9, 8, 7).into()])));
-    // This time nobody answers.
+    // Nobody answers the next query.
     let query = bench.state.ask("host.example", DnsQueryType::A, bench.now).unwrap();
     let began = bench.now;
     while bench.state.answer(query).is_none() {

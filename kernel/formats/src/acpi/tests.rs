@@ -187,7 +187,7 @@ fn damage_is_named() {
     assert_eq!(message(&|_| {}, Signature(*b"TPM2")), "there is no TPM2");
 }
 
-/// Reads everything. Returns the number of tables that can be used.
+/// Reads all tables. Returns the number of tables that can be used.
 fn read_all(firmware: &Firmware) -> usize {
     let Ok(tables) = firmware.find() else { return 0 };
     let mut count = 1;

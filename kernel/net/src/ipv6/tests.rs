@@ -140,7 +140,7 @@ fn router_is_asked_for_three_times_and_then_there_is_no_address() {
     }
     assert_eq!(asked, [0, 4, 8].map(Duration::from_secs));
     assert_eq!(bench.state.source_if_known(far), Some(Err(NetError::AddrNotAvailable)));
-    // A router that comes later is believed.
+    // The computer takes over what a router says later.
     after(&mut bench, [advertise(NETWORK, 64, 100, HOP_LIMIT)]);
     assert_eq!(bench.state.source_if_known(far), Some(Ok(GLOBAL.into())));
 }
@@ -243,7 +243,7 @@ fn packet_for_another_computer_is_not_taken() {
     let mut bench = configured();
     bench.state.listeners.listen((Ipv6Addr::UNSPECIFIED, 7).into()).unwrap();
     let (socket, _) = bench.state.bind_datagrams((Ipv6Addr::UNSPECIFIED, 9).into()).unwrap();
-    // smoltcp looks only at the last two bytes.
+    // Of the address, smoltcp looks only at the last two bytes.
     let other = Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 7, 1);
     let datagram = |to| {
         packet((ROUTER, to), 64, IpProtocol::Udp, 8, |payload| {

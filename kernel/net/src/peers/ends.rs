@@ -41,7 +41,7 @@ fn be_silent(is_alive: bool, keepalive: Option<Duration>) -> (Duration, usize) {
 fn silent_peer_is_asked_and_given_up_if_it_does_not_answer() {
     let [minute, all] = [60, 1_000].map(Duration::from_secs);
     assert_eq!(be_silent(false, None), (all, 0));
-    // smoltcp also asks at once.
+    // smoltcp asks for the first time at once.
     assert_eq!(be_silent(true, Some(minute)), (all, 17));
     assert_eq!(be_silent(false, Some(minute)), (3 * minute, 3));
 }
@@ -99,7 +99,8 @@ fn reset_ends_a_connection_in_every_state_but_only_with_the_right_number() {
             let (mut peer, stream) = in_state(&mut bench, listener, state);
             let before = bench.state.connection(stream).unwrap().socket().state();
             if !is_right {
-                // A peer that has not answered yet has no numbers. It must name that of the segment that it refuses.
+                // A peer that has not answered yet has no sequence number. Its reset must name the number of the
+                // segment that it refuses.
                 let number = if state == SynSent { &mut peer.expected } else { &mut peer.next };
                 *number = number.wrapping_sub(100_000);
             }
@@ -146,7 +147,7 @@ fn hundred_clients_that_vanish_are_given_up() {
         let stream = bench.state.accept(listener).unwrap();
         bench.state.connection(stream).unwrap().send(&[1; 3_000]).unwrap();
         bench.state.settle(stream, bench.now);
-        // Half of the programs have nothing more to say.
+        // Half of the programs drop their connection.
         if port % 2 == 0 {
             bench.state.release(stream, bench.now);
         }
@@ -179,7 +180,7 @@ fn what_a_g_leaves_behind_is_ended_and_its_entries_are_free_when_the_values_are_
     peer.connect(&mut bench);
     let stream = bench.state.accept(listener).unwrap();
     bench.state.note_user(stream, GoroutineId::MAIN);
-    // This one was not accepted yet.
+    // The connection of this peer was not accepted yet.
     let mut queued = Peer::new(101, 7);
     queued.connect(&mut bench);
     bench.state.abandon(GoroutineId::MAIN, now);
@@ -237,7 +238,7 @@ fn connection_closed_first_leaves_a_small_entry_that_answers_for_a_minute() {
             assert_eq!(peer.expected, expected);
             assert_eq!(peer.confirmed, next);
             if answers.is_empty() {
-                // Nothing has lengthened the time.
+                // What needs no answer does not lengthen the life of the entry. So take the step of the clock back.
                 bench.now -= Duration::from_secs(40);
             }
         }
@@ -317,7 +318,7 @@ fn ended_connections_are_bounded_and_the_oldest_ones_make_room() {
     for at in 0..3 * MOST {
         (key.peer_port, now) = (at as u16, now + Duration::from_millis(1));
         waits.add(key, &sent, now);
-        // One that is answered again and again does not fill the table.
+        // An entry that is renewed again and again does not fill the table.
         key.peer_port = u16::MAX;
         waits.add(key, &sent, now);
     }

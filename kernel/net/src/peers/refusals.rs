@@ -44,7 +44,7 @@ fn attempt_to_connect_fails_with_what_a_router_says() {
         ([3, 3], Some(ConnectionRefused)),
         ([3, 13], Some(HostUnreachable)),
         ([11, 0], Some(HostUnreachable)),
-        // A fragment is missing, or the computer should be slower.
+        // A fragment did not arrive, and the computer should send more slowly.
         ([11, 1], None),
         ([4, 0], None),
     ] {
@@ -59,7 +59,7 @@ fn attempt_to_connect_fails_with_what_a_router_says() {
 fn message_about_a_segment_that_was_not_sent_is_ignored() {
     let (mut bench, _) = computer();
     let (stream, quoted) = begin(&mut bench);
-    // A port of each end, addresses, and the sequence number.
+    // In turn: the ports of both ends, both addresses, and three times the sequence number.
     for (at, change) in [(21, 1), (23, 1), (15, 1), (19, 1), (27, 1), (27, 0xff), (24, 0x80)] {
         let mut wrong = quoted.clone();
         wrong[at] = wrong[at].wrapping_add(change);

@@ -152,7 +152,8 @@ impl<Plat: Platform> Wires<Plat> {
             return now;
         };
         let conditions = path.conditions.unwrap_or(of_all);
-        // The same number of random numbers for each frame, so that each of the conditions can be changed alone.
+        // Each frame takes the same number of random numbers, so that a change of one of the conditions does not change
+        // what the others do.
         let [lost, duplicate, reorder] = core::array::from_fn(|_| path.random.f64());
         let jitters = [path.random.f64(), path.random.f64()].map(|share| conditions.jitter.mul_f64(share));
         let transmitted = path.busy_until.max(now) + conditions.transmission(frame.len());

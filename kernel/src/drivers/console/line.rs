@@ -45,7 +45,7 @@ impl<F: FnMut(&[u8])> Collector<F> {
 
     /// Passes the stored text to `write`, if there is any.
     fn pass(&mut self) {
-        // Only one of the two is not empty.
+        // At most one of the two has text.
         for stored in [self.long.as_slice(), &self.short] {
             if !stored.is_empty() {
                 (self.write)(stored);

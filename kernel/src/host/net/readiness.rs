@@ -61,7 +61,7 @@ impl Direction {
         }
     }
 
-    /// The socket may be ready.
+    /// Notes that the socket may be ready: wakes the Gs that wait for it.
     fn announce(&'static self) {
         self.ready.raise();
         if self.is_selected() {
