@@ -294,7 +294,7 @@ fn write_to_a_connection_that_has_ended_does_not_say_that_the_program_has_shut_i
         }
     };
     assert_eq!((ended, near.write(b"data")), (NetError::ConnectionReset, Err(NetError::ConnectionReset)));
-    // As on the machine, it may be shut down nevertheless.
+    // As on the machine, the connection may be shut down nevertheless.
     assert_eq!(near.shutdown(Shutdown::Both), Ok(()));
     assert_eq!((near.write(b"data"), near.read(&mut [0])), (Err(NetError::BrokenPipe), Ok(0)));
     // A G that waits for room returns, too.

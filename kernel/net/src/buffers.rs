@@ -86,7 +86,8 @@ pub(crate) struct Buffers {
     present: u32,
     /// The sequence number of the first byte that the program has not taken. Not known before the peer has answered.
     first: Option<u32>,
-    /// The place of that byte, and how many bytes from there on may have been received, also of those that came too early.
+    /// The place of the byte `first`, and how many bytes from there on may have been received, including bytes that
+    /// came too early.
     at: u16,
     received: u16,
     /// Where the bytes to send end.

@@ -21,7 +21,7 @@ impl Deadlines {
         Self { heap: Vec::new(), places: Vec::new() }
     }
 
-    /// Makes room for one more index, so that nothing else allocates memory.
+    /// Makes room for one more index, so that no other function has to allocate memory.
     ///
     /// # Errors
     /// There is no memory.

@@ -3,8 +3,8 @@
 //!
 //! Anybody can send such a message. So a message about a segment counts only if its sequence number is one that the
 //! connection has sent and the peer has not confirmed. The message ends only an attempt to connect, as on Linux (RFC
-//! 5461, 4.1). A connection that exists goes on, since a route may be found again (RFC 5927, 5.2). If it is given up
-//! later because the peer is silent, the message is the reason that the program learns.
+//! 5461, 4.1). A connection that exists goes on, since a route may be found again (RFC 5927, 5.2). If the connection is
+//! given up later because the peer is silent, the program gets the error that the message names.
 
 use core::net::IpAddr;
 
@@ -15,9 +15,9 @@ use crate::error::NetError;
 use crate::key::{Key, Protocol};
 use crate::state::State;
 
-/// The header of an ICMP message. The packet that it quotes comes after it.
+/// The length of the header of an ICMP message. The packet that the message quotes comes after the header.
 const HEADER_BYTES: usize = 8;
-/// The header of a frame.
+/// The length of the header of a frame.
 const ETHERNET_BYTES: usize = 14;
 /// The smallest MTU of a path that the stack believes: for IPv4 the one of Linux, for IPv6 that of RFC 8200, 5.
 const SMALLEST: [u16; 2] = [552, 1280];
@@ -25,7 +25,7 @@ const SMALLEST: [u16; 2] = [552, 1280];
 /// Why a packet did not arrive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Refusal {
-    /// The sequence number of the segment.
+    /// The sequence number of the segment that did not arrive.
     sequence: u32,
     reason: Reason,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Refusal {
 enum Reason {
     /// There is no route, or no receiver.
     Unreachable(NetError),
-    /// The MTU of the path is this.
+    /// The packet is longer than this MTU of the path.
     TooBig(u16),
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct Addresses {
     questions: u8,
     next: Instant,
     link_local: Option<Ipv6Cidr>,
-    /// The other address, and until when it is valid.
+    /// The address that is valid beyond the link, and until when.
     global: Option<(Ipv6Cidr, Instant)>,
     /// The router, and until when it passes packets on.
     router: Option<(Ipv6Addr, Instant)>,

@@ -22,8 +22,8 @@ use crate::memory::room;
 use crate::sequence::{self, Sent};
 use crate::split::{header_bytes, split};
 
-/// The types of the messages of ICMPv6 about neighbours and routers (RFC 4861, 4), and those of the question for a
-/// neighbour's MAC address, and of the answer.
+/// The types of all ICMPv6 messages about neighbours and routers (RFC 4861, 4); that of the question for a neighbour's
+/// MAC address; and that of the answer.
 const ABOUT_NEIGHBOURS: RangeInclusive<u8> = 133..=137;
 const NEIGHBOUR_SOLICITATION: u8 = 135;
 const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
@@ -60,7 +60,8 @@ impl Wire {
         Self { link, capabilities, room, was_full: false }
     }
 
-    /// Sends a frame without a socket. `fill` gets its bytes, which are zero. There must be room for it.
+    /// Sends a frame of no socket. `fill` gets the bytes of the frame, which are zero. The link must have room for the
+    /// frame.
     pub(crate) fn send(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8])) {
         let frame = &mut self.room[..bytes];
         frame.fill(0);
@@ -171,7 +172,7 @@ impl TxToken for Room<'_> {
         }
         let mut is_first = true;
         split(frame, sent.frame_bytes.into(), |part| {
-            // There is room for one frame. What does not fit is lost, and sent again.
+            // There is room for one frame. Parts that do not fit are lost, and sent again later.
             if is_first || link.can_send() {
                 link.send(part);
             }
@@ -255,7 +256,7 @@ pub(crate) enum Class {
     Other,
 }
 
-/// What matters of a segment before its connection gets it.
+/// What the stack has to know of a segment before smoltcp gets the segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Segment {
     /// Whether the segment synchronizes sequence numbers.

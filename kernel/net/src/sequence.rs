@@ -1,10 +1,11 @@
 //! What a connection keeps of the segments that it sends, and the sequence number of segments without data.
 //!
 //! When the time for an answer is over, smoltcp begins anew at the first byte that the peer has not confirmed. Until it
-//! has sent all bytes again, its segments without data, such as acknowledgements, have the sequence number of the byte that
-//! it sends next. If the peer has got more than that, it ignores such a segment as an old one, except that it answers
-//! (RFC 9293, 3.10.7.4), and so it does not learn what is acknowledged. If both sides send, both can wait in this way for
-//! ever, although every segment arrives. So a segment without data gets the first number that was never used.
+//! has sent all bytes again, its segments without data, such as acknowledgements, have the sequence number of the byte
+//! that it sends next. If the peer has already got that byte, it only answers such a segment, and otherwise ignores it
+//! as an old one (RFC 9293, 3.10.7.4). So the peer does not learn what the segment acknowledges. If both sides send,
+//! both can wait in this way for ever, although every segment arrives. So a segment without data gets the first number
+//! that was never used.
 //!
 //! A peer whose window is closed takes such a segment only with the number that it expects next. smoltcp may have used
 //! later ones, for the byte that probes the window, or for bytes that the peer had no room for. So a segment without data
@@ -59,7 +60,7 @@ impl Sent {
             return false;
         };
         (self.acknowledged, self.is_closed) = (acknowledged, is_closed);
-        // What is under way through a window that smoltcp knows to be closed is the byte that probes it.
+        // If smoltcp knows that the window is closed, only the byte that probes the window is under way.
         let is_hidden = is_closed && !self.is_shown && acknowledged < next;
         self.is_shown = is_closed && !is_hidden;
         is_hidden

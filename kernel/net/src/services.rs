@@ -17,9 +17,9 @@ use crate::sequence::Sent;
 use crate::stack::Configuration;
 use crate::state::State;
 
-/// How many names are looked up at the same time at most.
+/// The largest number of names that are looked up at the same time.
 const QUERIES: usize = 16;
-/// How many clients there are at most.
+/// The largest number of clients: one of DHCP, and one of DNS.
 const SOCKETS: usize = 2;
 
 pub(crate) struct Services {
@@ -30,7 +30,7 @@ pub(crate) struct Services {
     /// The IPv4 address, and the computer that passes packets on: given, or found by DHCP.
     pub(crate) ipv4: Option<Ipv4Cidr>,
     pub(crate) gateway: Option<Ipv4Addr>,
-    /// The server for names, if it was given, so that those of DHCP are not used.
+    /// The server for names, if the configuration names one. Servers that DHCP names are not used then.
     pub(crate) name_server: Option<IpAddr>,
     /// How many names are being looked up.
     queries: usize,

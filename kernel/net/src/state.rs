@@ -72,7 +72,7 @@ pub(crate) struct State<Plat: Platform> {
     unsettled: Option<(usize, usize)>,
     woken_by: WokenBy,
     pub(crate) last_port: u16,
-    /// Where `connect` waits for an address of this computer.
+    /// Where calls wait for an address of this computer, or for the addresses of a name.
     pub(crate) configured: &'static Waits<Plat>,
     pub(crate) received: Vec<u8>,
 }
@@ -104,7 +104,8 @@ pub(crate) struct Common<'c, Plat: Platform> {
     pub(crate) listeners: &'static Listeners<Plat>,
     pub(crate) make_room: MakeRoom,
     pub(crate) woken_by: WokenBy,
-    /// Only the [owner](OWNER) of the services needs it; the others [adopt](State::adopt) the addresses that it finds.
+    /// Only the [owner](OWNER) of the services needs the configuration. The other shards [adopt](State::adopt) the
+    /// addresses that the owner finds.
     pub(crate) configuration: &'c Configuration,
     pub(crate) now: Instant,
 }
@@ -244,7 +245,7 @@ impl<Plat: Platform> State<Plat> {
                 None if self.time_waits.has(key, now) && !self.begins_anew(key, segment, now) => return,
                 None if segment.begins => match self.half_open(key) {
                     Ok(connection) => connection,
-                    // The peer tries again.
+                    // The segment is dropped, and the peer tries again.
                     Err(OutOfResources) => return,
                 },
                 connection => connection,

@@ -2,7 +2,8 @@
 //! under way, nobody can use their addresses and ports by mistake (RFC 9293, 3.6.1). A socket with its buffers would be
 //! too much for that, so what is left of a connection is an entry in a table.
 //!
-//! The table is bounded. When it is full, the oldest entry makes room, and its segments are then those of no connection.
+//! The table is bounded. When it is full, the oldest entry is removed. Segments that come for it later belong to no
+//! connection.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -20,23 +21,24 @@ use crate::packet::Segment;
 use crate::sequence::Sent;
 use crate::state::State;
 
-/// The largest number of entries of all shards, of which each has less than 200 bytes.
+/// The largest number of entries of all shards. An entry takes less than 200 bytes.
 pub(crate) const MOST: usize = 4096;
-/// How long an entry is kept: as by Linux.
+/// How long an entry is kept: as long as in Linux.
 pub(crate) const KEPT: Duration = Duration::from_secs(60);
 const ETHERNET_BYTES: usize = 14;
 const SEGMENT_BYTES: usize = 20;
 
 struct Entry {
     end: Instant,
-    /// The first sequence number that this computer has not used, and the first one that the peer has not.
+    /// The first sequence number that this computer has not used, and the first one that the peer has not used.
     next: TcpSeqNumber,
     expected: TcpSeqNumber,
 }
 
 pub(crate) struct TimeWaits {
     by_key: HashMap<Key, Entry, FixedState>,
-    /// When the entries end, in this order. An entry that was removed, or ends later now, is here nevertheless.
+    /// When the entries end, in this order. The list also has elements of entries that were removed or renewed
+    /// meanwhile.
     ends: VecDeque<(Instant, Key)>,
     /// The largest number of entries.
     most: usize,
@@ -80,11 +82,12 @@ impl TimeWaits {
 }
 
 impl<Plat: Platform> State<Plat> {
-    /// Adds an entry for a connection whose socket is in TIME-WAIT, and which has to do something again when it is `due`.
-    /// From now on, no segment goes to the connection, whose data the program may still read.
+    /// Adds an entry for a connection whose socket is in TIME-WAIT, unless the socket, which is `due` next, still has
+    /// to acknowledge the end of the peer's data. After that, no segment goes to the connection, but the program may
+    /// still read its data.
     pub(crate) fn enter_time_wait(&mut self, index: usize, due: Instant, now: Instant) {
         let Some(connection) = self.connections.get(index) else { return };
-        // All that the socket has to do soon is to acknowledge the end of the peer's data.
+        // If the socket still has to acknowledge the end of the peer's data, it is due soon.
         let is_acknowledged = due > now + ACK_DELAY && !connection.sent.is_unresolved;
         let (key, sent) = (connection.key, connection.sent);
         if is_acknowledged && self.connections.find(key) == Some(index) {
@@ -93,10 +96,10 @@ impl<Plat: Platform> State<Plat> {
         }
     }
 
-    /// Passes the segment that was received to the entry with this key. Answers what the peer sends again. Returns whether
-    /// the segment begins a new connection, and the entry was removed: its sequence number shows that it is not an old
-    /// one. (The other way round, old segments of this computer do not get into the new connection, because its first
-    /// number is random.)
+    /// Passes the segment that was received to the entry with this key. Answers what the peer sends again. Returns
+    /// whether the segment begins a new connection, and the entry was removed: the sequence number of the segment shows
+    /// that it is not an old one. (The other way round, old segments of this computer do not get into the new
+    /// connection, because its first number is random.)
     pub(crate) fn begins_anew(&mut self, key: Key, segment: Segment, now: Instant) -> bool {
         let Some(entry) = self.time_waits.by_key.get(&key) else { return true };
         let &Entry { next, expected, .. } = entry;
@@ -111,7 +114,7 @@ impl<Plat: Platform> State<Plat> {
         is_new
     }
 
-    /// Answers the frame that was received by an acknowledgement.
+    /// Answers the received frame with an acknowledgement.
     fn acknowledge(&mut self, key: Key, next: TcpSeqNumber, expected: TcpSeqNumber) {
         let (from, to) = (key.local.into(), key.peer.into());
         let received = EthernetFrame::new_unchecked(&self.received[..]);

@@ -153,7 +153,7 @@ impl Link for Through {
     }
 }
 
-/// A router says of each segment that it knows no way.
+/// Plays a router that answers each segment with the message that it knows no route.
 fn refuse(link: &mut Loopback, frame: &[u8]) {
     const TCP: u8 = 6;
     const ICMP: u8 = 1;
@@ -232,7 +232,7 @@ fn selects_wait_for_sockets() {
     });
 }
 
-/// More connections end at once than the loopback has room for frames.
+/// More connections end at once than frames fit into the loopback.
 #[test]
 fn connections_that_end_all_at_once_leave_nothing_behind() {
     const CONNECTIONS: usize = 3_000;

@@ -180,7 +180,7 @@ fn lose_arriving_frames([near, far]: [&TcpStream; 2]) {
         sent += 4;
         LEFT.store(0, Ordering::Relaxed);
         COUNTED.store(ALL, Ordering::Relaxed);
-        // The Gs that serve the device run.
+        // Let the Gs that serve the device run.
         (0..10).for_each(|_| yield_now());
         COUNTED.store(0, Ordering::Relaxed);
     }

@@ -30,7 +30,7 @@ const NETWORK: Ipv6Addr = Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 0);
 /// A computer in another network.
 const FAR: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)), 7);
 
-/// Returns a frame from one address to another one, whose checksum `fill` makes.
+/// Returns a frame from one address to another one. `fill` writes the payload, and its checksum.
 pub(crate) fn packet(
     (from, to): (Ipv6Addr, Ipv6Addr),
     hop_limit: u8,
@@ -152,7 +152,7 @@ fn address_is_valid_until_the_end_that_the_router_has_named() {
     let (from, to, _) = (GLOBAL, FAR.ip(), ());
     let sent = after(&mut bench, []);
     assert_eq!(sent.iter().map(|frame| (parts(frame).0, IpAddr::V6(parts(frame).1))).collect::<Vec<_>>(), [(from, to)]);
-    // Anybody could send this.
+    // Anybody could send this message. So it does not shorten the lifetime to a second, but to two hours.
     after(&mut bench, [advertise(NETWORK, 64, 1, HOP_LIMIT)]);
     bench.now += Duration::from_secs(2 * 60 * 60 - 1);
     after(&mut bench, []);

@@ -71,7 +71,7 @@ impl<Plat: Platform> Link for Device<Plat> {
     }
 
     fn is_broken(&self) -> bool {
-        // Ordering: the locks of the stack order this and what `Network::drop` does with the stack.
+        // Ordering: the locks of the stack order this load and what `Network::drop` does with the stack.
         self.shared.is_closed.load(Ordering::Relaxed)
     }
 

@@ -168,7 +168,7 @@ impl<Plat: Platform> Network<Plat> {
         let device = Device::new(self.shared.clone(), number, self.cuts)?;
         let memory = Memory::over_device(&device, &configuration)?;
         let (place, stack) = (Reserved::new()?, Reserved::new()?);
-        // Besides those of the shards, one G serves the device.
+        // One G serves each shard, and one G serves the device.
         let servers = room(self.shards + 1)?;
         wires.hosts.try_reserve(1).map_err(|_| OutOfResources)?;
         served.try_reserve(1).map_err(|_| OutOfResources)?;

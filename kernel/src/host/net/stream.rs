@@ -112,7 +112,7 @@ impl StreamSocket for Stream {
             Shutdown::Both => std::net::Shutdown::Both,
         };
         match self.stream.socket().shutdown(how) {
-            // The connection has ended.
+            // The connection has ended, so there is nothing to shut down.
             Err(it) if it.kind() == io::ErrorKind::NotConnected => Ok(()),
             result => result.map_err(|it| error(&it)),
         }
