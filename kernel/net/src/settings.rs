@@ -22,7 +22,7 @@ pub enum Shutdown {
 ///
 /// # Errors
 ///
-/// [`NetError::InvalidInput`] if it is shorter than a second or longer than nine hours.
+/// [`NetError::InvalidInput`] if `silence` is shorter than a second or longer than nine hours.
 pub fn check_keepalive(silence: Option<Duration>) -> Result<(), NetError> {
     let is_allowed = silence.is_none_or(|silence| (1..=9 * 3_600).contains(&silence.as_secs()));
     if is_allowed { Ok(()) } else { Err(NetError::InvalidInput) }

@@ -50,7 +50,7 @@ pub(crate) fn header_bytes(frame: &[u8]) -> u16 {
     header_of_segment(frame).map_or(0, |(bytes, _)| bytes as u16)
 }
 
-/// Returns the length of all headers of a frame with a segment, and whether it is one of IPv6.
+/// Returns the length of all headers of a frame with a segment, and whether the frame is one of IPv6.
 fn header_of_segment(frame: &[u8]) -> Option<(usize, bool)> {
     let ethernet = EthernetFrame::new_unchecked(frame);
     let (is_ipv6, protocol) = match ethernet.ethertype() {

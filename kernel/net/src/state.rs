@@ -240,7 +240,7 @@ impl<Plat: Platform> State<Plat> {
         }
         let connection = match class {
             Class::Connection(key, segment) => match self.connections.find(key) {
-                // smoltcp would answer a segment for all with a reset.
+                // smoltcp would answer a segment to a broadcast address with a reset.
                 None if !self.interface.has_ip_addr(key.local) => return,
                 None if self.time_waits.has(key, now) && !self.begins_anew(key, segment, now) => return,
                 None if segment.begins => match self.half_open(key) {

@@ -243,7 +243,7 @@ fn packet_for_another_computer_is_not_taken() {
     let mut bench = configured();
     bench.state.listeners.listen((Ipv6Addr::UNSPECIFIED, 7).into()).unwrap();
     let (socket, _) = bench.state.bind_datagrams((Ipv6Addr::UNSPECIFIED, 9).into()).unwrap();
-    // Of the address, smoltcp looks only at the last two bytes.
+    // smoltcp looks only at the last two bytes of the address.
     let other = Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 7, 1);
     let datagram = |to| {
         packet((ROUTER, to), 64, IpProtocol::Udp, 8, |payload| {

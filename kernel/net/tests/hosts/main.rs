@@ -23,7 +23,7 @@ const NONE: Limit<'static> = Limit::NONE;
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
-/// Into how many shards the connections of a host are divided.
+/// The numbers of shards into which the connections of a host are divided, one test after the other.
 const SHARDS: [usize; 3] = [1, 2, 8];
 
 /// Runs `test` with a network of two hosts, the server and the client, on a simulated machine: for each number of shards.

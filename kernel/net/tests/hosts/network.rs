@@ -96,8 +96,8 @@ fn read_all(stream: &TcpStream, bytes: usize, time: Duration) -> Result<(), NetE
     Ok(())
 }
 
-/// All data of both ends arrives, but no acknowledgement does. So both ends send their first segment again, which the
-/// other end ignores as an old one, and must still take the acknowledgement that comes back.
+/// All data of both ends arrives, but no acknowledgement does. So each end sends its first segment again. The other end
+/// ignores it as an old one, but each end must take the acknowledgement that is the answer to it.
 #[test]
 fn acknowledgements_lost_in_both_directions_do_not_stop_a_connection() {
     with_pair(Conditions { delay: millis(10), ..Conditions::default() }, 1, |network, server, client| {
@@ -120,9 +120,9 @@ fn acknowledgements_lost_in_both_directions_do_not_stop_a_connection() {
     });
 }
 
-/// Once attempts to send a segment again are a minute apart, they stay so, although an answer has come. A connection must
-/// survive that two of them are lost, too. (Of 1,000 connections that send 20 KB where a fifth of the frames is lost in
-/// each direction, 24 ended after two minutes of silence, and 3 do after five.)
+/// Once attempts to send a segment again are a minute apart, they stay so, although an answer has come. A connection
+/// must survive the loss of two such attempts, too. (Of 1,000 connections that send 20 KB where a fifth of the frames
+/// is lost in each direction, 24 ended after two minutes of silence, and 3 do after five.)
 #[test]
 fn connection_survives_lost_attempts_that_are_a_minute_apart() {
     with_pair(Conditions { delay: millis(10), ..Conditions::default() }, 1, |network, server, client| {
