@@ -22,7 +22,7 @@ pub fn parse_url(url: &str) -> Result<(String, &str), String> {
     }
     let rest = url.strip_prefix("http://").ok_or("a URL begins with http://")?;
     let (host, path) = rest.find('/').map_or((rest, "/"), |slash| rest.split_at(slash));
-    // The address in brackets is of the kind IPv6, and has colons itself.
+    // An address in brackets is an IPv6 address, which contains colons itself.
     let name_ends = host.rfind(']').map_or(0, |end| end + 1);
     Ok((if host[name_ends..].contains(':') { host.into() } else { format!("{host}:80") }, path))
 }

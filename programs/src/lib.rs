@@ -133,9 +133,9 @@ impl ServerOptions {
 }
 
 /// Listens on a port, and calls `converse` for each connection, in a G of its own. After as many connections as
-/// `options` say, and at the first Ctrl-C, waits until the last of them has ended, and calls `at_end`. A connection for
-/// which there is no G is closed, and one for which the host has no room waits. `name` is the program's name in its
-/// messages. Returns the status of the program.
+/// `options` say, or at the first Ctrl-C, accepts no more, waits until all connections have ended, and calls `at_end`. If
+/// there is no memory for its G, a connection is closed. If the network has no room for it, it waits. `name` is the
+/// program's name in its messages. Returns the status of the program.
 ///
 /// # Panics
 ///
@@ -185,7 +185,7 @@ fn accept(
         served.add(1);
         let ended = served.clone();
         let begun = try_go(move || {
-            // A client that vanishes is none of the others' business.
+            // An error of one connection does not concern the others.
             let _ = converse(&stream);
             drop(stream);
             ended.done();

@@ -7,9 +7,9 @@
 //! Each member has a G that reads what the member types, and a G that writes what all members say. Between them is the
 //! member's channel. A G that reads never waits for another member: if a channel is full, because its member does not read,
 //! the member loses lines, and is told how many. So a slow member does not stop the others, and one who talks too much
-//! drives nobody out.
+//! does not disconnect the others.
 //!
-//! `--port N` is the port of the machine (7000). With `--connections N` the program ends after N connections.
+//! `--port N` is the port of the machine (default 7000). With `--connections N` the program ends after N connections.
 
 #![no_std]
 #![cfg_attr(not(test), no_main)]

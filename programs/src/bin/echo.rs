@@ -4,8 +4,8 @@
 //! Each connection has a G, whose code looks as if it blocked. While it waits for its peer, only the G is parked.
 //! One more G returns datagrams: `cargo run -- --port udp:7007:7 echo`, and then `nc -u 127.0.0.1 7007`.
 //!
-//! `--port N` is the port of the machine (7). With `--connections N` the program ends after N connections, and prints
-//! how many bytes it has returned and how many connections are left, which is 0.
+//! `--port N` is the port of the machine (default 7). With `--connections N` the program ends after N connections, and
+//! prints how many bytes it has returned and how many connections are left, which is 0.
 
 #![no_std]
 #![cfg_attr(not(test), no_main)]
@@ -43,7 +43,7 @@ fn main(args: &[&str]) -> i32 {
     })
 }
 
-/// Returns every byte to the peer, until its end.
+/// Sends every byte back to the peer, until the end of the stream.
 fn echo(stream: &TcpStream) -> Result<(), NetError> {
     let mut buffer = vec![0; 16 * 1024];
     loop {
@@ -64,7 +64,7 @@ fn echo_datagrams(socket: &UdpSocket) -> Result<(), NetError> {
         let (count, sender) = socket.recv_from(&mut buffer)?;
         // Counted before: a peer that has its datagram may end the program, which then prints the count.
         BYTES.fetch_add(count as u64, Ordering::Relaxed);
-        // Datagrams may be lost, so what cannot be returned is none of the others' business.
+        // Datagrams may be lost anyway, so one that cannot be returned is ignored.
         if socket.send_to(&buffer[..count], sender).is_err() {
             BYTES.fetch_sub(count as u64, Ordering::Relaxed);
         }

@@ -1,15 +1,17 @@
 //! Loads a web server, and prints how fast it answers: `load http://10.0.2.2:8000/ --connections 32 --requests 10000`.
 //!
 //! Each connection has a G, which sends a request, waits for the answer, and sends the next request over the same
-//! connection, until all requests together are as many as wanted. So the server has as many requests at the same time as
-//! there are connections. Before the time is taken, each connection is made and has an answer, one after the other, because
-//! a server may have room for few that it has not accepted (QEMU's user network for one).
+//! connection, until all Gs together have sent as many requests as wanted. So the server has as many requests at the same
+//! time as there are connections. Before the measurement, the connections are made one after the other, and each gets one
+//! answer, because a server may have room for only few connections that it has not accepted (QEMU's user network, for
+//! example).
 //!
 //! With `--body BYTES` each request is a `POST` of this many zeros. With `--close` each request has a connection of its own,
-//! and its time includes that of the connection.
+//! and its time includes making the connection.
 //!
-//! With `--rate N` there are N requests a second, at equal distances, so that latencies below the full load show. The time of
-//! a request begins when it should be sent: if all connections still wait for answers then, that delay counts, too.
+//! With `--rate N` there are N requests a second, at equal distances, to measure latencies below the full load. The time of
+//! a request begins when it should be sent. If it is sent later, because all connections still wait for answers, the delay
+//! counts, too.
 
 #![no_std]
 #![cfg_attr(not(test), no_main)]
@@ -128,8 +130,8 @@ fn run(order: &Order, streams: Vec<Option<TcpStream>>) -> (Vec<Duration>, Vec<St
     (latencies.into_inner(), errors.into_inner())
 }
 
-/// Sends requests, until all Gs together have sent as many as wanted, the first one at the time `first`. If the server ends
-/// the connection after an answer, connects again.
+/// Sends requests, until all Gs together have sent as many as wanted. With a rate, the first of them is sent at the time
+/// `first`. If the server ends the connection after an answer, connects again.
 fn converse(
     order: &Order,
     mut stream: Option<TcpStream>,
@@ -158,12 +160,13 @@ fn converse(
     }
 }
 
-/// Returns the latency that this share of the answers did not exceed, of at least one in ascending order.
+/// Returns the latency that `percent` percent of the answers did not exceed. `latencies` is in ascending order and not empty.
 fn percentile(latencies: &[Duration], percent: usize) -> Duration {
     latencies[(latencies.len() * percent).div_ceil(100).clamp(1, latencies.len()) - 1]
 }
 
-/// Describes latencies, which are in ascending order: how many there are between two powers of two of a microsecond.
+/// Describes latencies, which are in ascending order. Each line of the histogram counts those between two powers of two of
+/// a microsecond.
 fn histogram(latencies: &[Duration]) -> String {
     /// The length of the longest bar.
     const BAR: usize = 40;

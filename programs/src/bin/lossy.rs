@@ -44,7 +44,7 @@ fn run(percent: u32, seed: u64) -> (Result<Duration, NetError>, Totals) {
     (took, network.totals())
 }
 
-/// Returns every byte of one peer, until its end.
+/// Accepts one connection, and sends every byte back to the peer, until the end of the stream.
 fn serve(listener: &TcpListener) -> Result<(), NetError> {
     let (stream, _) = listener.accept()?;
     let mut buffer = [0; 4_096];

@@ -55,7 +55,7 @@ impl<'a> Arrived<'a> {
 
     /// Waits for more bytes, if there is room. At the end of what the client sends, returns an error.
     pub(crate) fn wait(&mut self, until: Instant) -> Result<(), Mistake> {
-        // At an interrupt, a request that has begun may end.
+        // An interrupt (Ctrl-C) ends this wait only between two requests, so that a request that has begun is answered.
         let begun = Limit::from(until);
         let limit = if self.filled == 0 && self.is_idle { Limit::from(interrupted()).and(until) } else { begun };
         match self.stream.read_until(&mut self.buffer[self.filled..], limit) {
@@ -64,7 +64,7 @@ impl<'a> Arrived<'a> {
                 self.filled += count;
                 Ok(())
             }
-            // A client that has sent nothing only keeps its connection.
+            // If nothing has arrived, no request has timed out: the client has only kept its connection.
             Err(NetError::Limit(_)) if self.filled != 0 => Err(Code::RequestTimeout.into()),
             Err(error) => Err(Mistake::Network(error)),
         }

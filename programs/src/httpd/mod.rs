@@ -162,7 +162,7 @@ impl Client<'_> {
         REQUESTS.fetch_add(1, Ordering::Relaxed);
         let end = if self.keeps { "" } else { "Connection: close\r\n" };
         let mut head = String::with_capacity(256);
-        // Faster than a format, which would be a twentieth of the instructions of a short request.
+        // This is faster than `format!`, which would take a twentieth of the instructions of a short request.
         for text in ["HTTP/1.1 ", status.text(), "\r\nContent-Type: ", kind, "\r\nContent-Length: "] {
             head.push_str(text);
         }

@@ -89,7 +89,7 @@ pub(crate) struct Request {
     pub(crate) path: String,
     pub(crate) body: Body,
     pub(crate) range: Option<Range>,
-    /// Whether the client waits for a word before it sends the body.
+    /// Whether the client waits for the status 100 before it sends the body.
     pub(crate) expects: bool,
     /// Whether the client may send another request.
     pub(crate) keeps: bool,
@@ -99,7 +99,8 @@ pub(crate) struct Request {
 ///
 /// # Errors
 ///
-/// The status with which the server answers, if the request is wrong. What follows it cannot be parsed.
+/// The status with which the server answers, if the request is wrong. What the client sends after such a request cannot be
+/// parsed.
 pub(crate) fn parse(head: &[u8]) -> Result<Option<Request>, Code> {
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS];
     let mut request = httparse::Request::new(&mut []);
@@ -111,7 +112,7 @@ pub(crate) fn parse(head: &[u8]) -> Result<Option<Request>, Code> {
     };
     let fields = Fields(request.headers);
     let is_new = request.version == Some(1);
-    // RFC 9112, 3.2: a request of HTTP/1.1 names its host, and once.
+    // RFC 9112, 3.2: a request of HTTP/1.1 must name its host exactly once.
     let hosts = fields.all("host").count();
     if hosts > 1 || (is_new && hosts == 0) {
         return Err(Code::BadRequest);
@@ -127,7 +128,7 @@ pub(crate) fn parse(head: &[u8]) -> Result<Option<Request>, Code> {
         },
         path: request.path.unwrap_or_default().split('?').next().unwrap_or_default().to_owned(),
         body: fields.body(is_new)?,
-        // There are no dates and tags with which `If-Range` could agree.
+        // `If-Range` never matches, because the answers have no dates and tags. So the whole resource is sent then.
         range: fields.all("range").next().and_then(range).filter(|_| fields.all("if-range").next().is_none()),
         expects: is_new && fields.all("expect").any(|value| value.eq_ignore_ascii_case("100-continue")),
         keeps: if is_new { !wishes("close") } else { wishes("keep-alive") },
@@ -138,7 +139,7 @@ pub(crate) fn parse(head: &[u8]) -> Result<Option<Request>, Code> {
 struct Fields<'a>(&'a [Header<'a>]);
 
 impl Fields<'_> {
-    /// Returns the values of all fields with this name. One that is not Unicode is empty.
+    /// Returns the values of all fields with this name. A value that is not UTF-8 counts as empty.
     fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         let named = self.0.iter().filter(move |field| field.name.eq_ignore_ascii_case(name));
         named.map(|field| str::from_utf8(field.value).unwrap_or_default().trim_ascii())

@@ -12,7 +12,7 @@ use crate::platform::memory_in_use;
 use crate::shared::report::{measure, report};
 use crate::{BEGUN, EVENTS, measure_events};
 
-/// Returns what arrives to the peer, until its end.
+/// Sends what arrives back to the peer, until the end of the stream.
 fn echo(stream: &TcpStream) -> Result<(), NetError> {
     let mut buffer = [0; 64];
     loop {
@@ -66,7 +66,7 @@ pub(crate) fn echoes() {
                 }
             }
         }
-        // The new connections still owe each other confirmations.
+        // Until the end of this sleep, the ends of the new connections confirm to each other what they have received.
         sleep(Duration::from_millis(100));
         measure(&format!("net_echo_{count}"), ROUNDS, || {
             (0..ROUNDS).for_each(|_| round_trip(&near).expect("the other end answers"));
@@ -75,12 +75,12 @@ pub(crate) fn echoes() {
     if let (Some(before), Some(after)) = (before, memory_in_use()) {
         report("net_connection", after.saturating_sub(before) as f64 / idle.len() as f64, "B");
     }
-    // The next workload begins when the ends of these connections have been sent.
+    // Waits until the Gs at the other ends have ended, too, because they would disturb the next workload.
     drop((near, idle));
     echoes.wait();
 }
 
-/// Makes a connection to a G that echoes, and uses it once. So the G waits, and the buffers were in use.
+/// Makes a connection to a G that echoes, and uses it once. Afterwards the G waits, and the buffers have been in use.
 fn serve(listener: &TcpListener, echoes: &Arc<WaitGroup>) -> Result<TcpStream, NetError> {
     let [near, far] = connect(listener)?;
     echoes.go(move || echo(&far).unwrap_or(()));
@@ -100,7 +100,7 @@ fn round_trip(stream: &TcpStream) -> Result<(), NetError> {
     Ok(())
 }
 
-/// Measures a KiB of a stream in bulk, which is written in parts of 64 KiB.
+/// Measures the time for each KiB of a long stream, which is written in parts of 64 KiB.
 pub(crate) fn stream() {
     const PART: usize = 64 * 1024;
     const PARTS: u64 = 256;
@@ -136,7 +136,7 @@ pub(crate) fn wakes() {
             (0..EVENTS).map(read).sum()
         });
         for _ in 0..EVENTS {
-            // The G `reading` begins to wait during this sleep. On a busy network it may still wait for the last byte.
+            // The G `reading` begins to wait during this sleep. On a busy host it may take longer until it has the last byte.
             sleep(Duration::from_micros(100));
             while BEGUN.load(Ordering::Relaxed) != 0 {
                 sleep(Duration::from_micros(100));
