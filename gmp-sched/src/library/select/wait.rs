@@ -90,7 +90,8 @@ pub(super) fn with_all_locks<Plat: Platform>(
 /// Tries cases with all locks held (the second half of step 2 of the algorithm). A case that seems to be ready is
 /// really ready, unless other wakers have ended the waits of all Gs on the other side of its channel, or its timer is
 /// dormant and not due. A failed attempt removes the waiters of those Gs from the queue or, if the caller has a P, arms
-/// the timer, so that the case no longer seems to be ready. If the limit `is_over` and is chosen, returns
+/// the timer, so that the case no longer seems to be ready. A caller without a P cannot arm the timer, whose case goes
+/// on to seem ready; then the others are [tried once each](try_others). If the limit `is_over` and is chosen, returns
 /// `cases.len()` in place of an index.
 #[cold]
 #[inline(never)]
@@ -112,9 +113,31 @@ pub(crate) fn try_locked<Plat: Platform>(
         match case.attempt() {
             Attempt::Moved(waiting) => return Some((chosen, waiting)),
             Attempt::Closed => return Some((chosen, None)),
+            Attempt::NotReady if case.looks_ready() => return try_others(cases, chosen, is_over),
             Attempt::NotReady => {}
         }
     }
+}
+
+/// Tries all cases but `first` in the order of their numbers, beginning behind that of `first`. One attempt for each is
+/// enough, because all locks are held, so that no case becomes ready in between. An ordered select has found no case
+/// ready that comes before `first`. Chooses the limit only if no case is ready.
+#[cold]
+fn try_others<Plat: Platform>(
+    cases: &[Case<'_, Plat>],
+    first: usize,
+    is_over: bool,
+) -> Option<(usize, Option<&'static Goroutine<Plat>>)> {
+    for distance in 1..cases.len() {
+        let number = (cases[first].number() + distance) % cases.len();
+        let index = cases.iter().position(|case| case.number() == number).expect("the cases are numbered");
+        match cases[index].attempt() {
+            Attempt::Moved(waiting) => return Some((index, waiting)),
+            Attempt::Closed => return Some((index, None)),
+            Attempt::NotReady => {}
+        }
+    }
+    is_over.then_some((cases.len(), None))
 }
 
 /// Parks, and leaves the queues (the rest of step 3, and step 4 of the algorithm). The caller holds the locks of all

@@ -87,6 +87,28 @@ fn wait_in_a_system_call_panics_without_keeping_a_lock_or_the_value() {
     THREADS.run(1, || native::blocking(each_is_refused));
 }
 
+/// A caller without a P cannot arm a timer, whose case then goes on to seem ready, although it is not.
+#[test]
+fn select_without_a_p_ends_beside_a_timer_that_is_not_due() {
+    THREADS.run(1, || {
+        let (timer, (sender, receiver)) = (native::Timer::new(Duration::from_secs(3600)), channel(1));
+        let never = native::Receiver::<u32>::never();
+        native::blocking(|| {
+            let poll = |is_ordered| {
+                let (mut tick, mut value, mut none) = (recv(&timer), recv(&receiver), recv(&never));
+                let mut cases = [tick.case(), value.case(), none.case()];
+                let select = Select::new(&mut cases);
+                if is_ordered { select.ordered().poll() } else { select.poll() }
+            };
+            for is_ordered in [false, true] {
+                assert_eq!(poll(is_ordered), None);
+                sender.send(1).unwrap();
+                assert_eq!(poll(is_ordered), Some(1));
+            }
+        });
+    });
+}
+
 /// A select that does not have to wait may be made by any thread, because its random choice needs no P.
 #[test]
 fn select_without_wait_works_without_a_p() {
