@@ -83,7 +83,8 @@ pub(crate) fn run(mut cargo: Command, progress: &Progress) -> Result<Output> {
     cargo.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = cargo.spawn().map_err(fails)?;
     let process = Pid::from_raw(child.id().cast_signed());
-    // The compilers inherit the limits. At the first one of the time, a signal says which limit it was.
+    // The compilers inherit the limits. The time has two: at the first, SIGXCPU ends a compiler, and so tells which limit it was;
+    // at the second, 10 s later, SIGKILL would.
     for (resource, limit) in [(Resource::Cpu, SECONDS), (Resource::As, MEMORY), (Resource::Fsize, FILE)] {
         let maximum = if resource == Resource::Cpu { limit + 10 } else { limit };
         // This fails only if the process has already ended.

@@ -66,7 +66,7 @@ pub fn write(trace: &Trace, file: &Path) -> io::Result<[PathBuf; 2]> {
 
 /// Returns the names of the files that [`write()`] writes.
 pub fn names(file: &Path) -> [PathBuf; 2] {
-    // Without a slash at the end.
+    // The components do not have the slash with which the path may end.
     let file: PathBuf = file.components().collect();
     let has_extension = file.extension().is_some_and(|extension| extension == "json" || extension == "html");
     let stem = if has_extension { file.with_extension("") } else { file };

@@ -20,7 +20,8 @@ use crate::sequence::Sent;
 use crate::settings::CONNECTING;
 use crate::state::{CLOSING, HALF_OPEN, SILENCE};
 
-/// How many segments with data are acknowledged at once, from the beginning of a connection on.
+/// The number of the first segment with data, counted from the beginning of a connection, whose acknowledgement may wait. Those
+/// before it are acknowledged at once.
 const QUICK: u8 = 16;
 
 /// How long an acknowledgement waits for data that could take it along. It does not wait if there is a second segment.

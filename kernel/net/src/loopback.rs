@@ -144,7 +144,7 @@ mod tests {
             }
             let memory = if bytes < LONG { bytes } else { LARGEST };
             assert_eq!(link.frames.len(), FRAMES.min(BYTES.div_ceil(memory)));
-            // The answer may be longer.
+            // The answer to a frame may be longer than the frame.
             for number in 0..10 {
                 assert_eq!(link.receive(&mut received), Some(bytes));
                 assert_eq!((received[0], received[bytes - 1]), (number, 1));

@@ -48,7 +48,7 @@ pub enum Flaw {
     StoresTheStackTooLate,
     /// The stack pointer of the other context is not loaded.
     KeepsTheStack,
-    /// The address for the label goes by way of RDI, which has a word for the other context.
+    /// RDI is used to compute the address of the label. But it has the argument for the other context, which is lost.
     UsesRdi,
     /// The first function of a new context finds no return address on its stack.
     EntersWithoutAReturnAddress,

@@ -110,7 +110,7 @@ fn operations_among_many_objects_are_short() {
         let (start, locks) = (now(), shared_heap_locks());
         for _ in 0..ROUNDS {
             let index = random.usize(..count);
-            // The old object is freed first.
+            // The old object is freed before the new one is allocated, so that the heap can give its memory to the new one.
             objects[index] = Vec::new();
             objects[index] = black_box(Vec::with_capacity(random.usize(sizes.clone())));
         }

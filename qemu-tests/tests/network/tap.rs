@@ -34,7 +34,7 @@ fn serve_over_tap(options: &[&str], bytes: usize) -> u64 {
     (after.0 - before.0) / (after.1 - before.1)
 }
 
-/// Returns what the server says if it has got so many bytes.
+/// Returns what the server prints in the whole run, if it has received `bytes`.
 fn said_after(bytes: usize) -> String {
     format!("echo: port 7\necho: {bytes} bytes, 0 connections left\n")
 }

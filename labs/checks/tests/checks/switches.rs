@@ -111,7 +111,7 @@ impl Start for Second {
     }
 }
 
-/// What the second context does, and what its first function found.
+/// The first function of the second context. Notes what it finds in its registers, then does what the script says.
 extern "sysv64" fn begin(context: usize, stack_pointer: usize, frame: usize) -> ! {
     let script = script();
     if let Some(Seen::Entered { was_called, frame: found, argument, .. }) = script.seen.borrow_mut().last_mut() {

@@ -13,7 +13,7 @@ pub const TRIALS: &[&[Party]] = &[
     &[G, G, Raise, Raise, Party::Poll],
     &[G, G, Commit, Commit, Raise, Raise],
     &[G, G, Commit, Commit, Raise, Raise, Raise],
-    // The limit is over: before the commit, and then the raise comes late; between its acts; after it.
+    // The limit ends the wait: before the commit, with a raise that comes too late; during the commit; after the commit.
     &[G, G, Commit, Raise, Limit, Commit],
     &[G, G, Commit, Limit, Raise, G],
     &[G, G, Commit, Commit, Limit],
