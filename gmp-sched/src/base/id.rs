@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-/// The number of a G. The main G of each run of a scheduler has number 1. A scheduler assigns every other number at
-/// most once. Go: `goid`.
+/// The number of a G. In each run of a scheduler, the main G has number 1 and the background G number 2. A scheduler
+/// assigns every other number at most once. Go: `goid`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GoroutineId(pub(crate) u64);
 

@@ -240,7 +240,8 @@ fn map_in_device_window(length: u64, entry_of: impl Fn(u64) -> u64) -> Result<Vi
     let start = NEXT_DEVICE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).map_err(|_| OutOfMemory)?;
     for index in 0..length / PAGE_SIZE as u64 {
         let entry = entry_for(VirtAddr::new(start + index * PAGE_SIZE as u64), &mut frame::allocate)?;
-        entry.store(entry_of(index), Ordering::Release);
+        // Ordering: Relaxed, because another CPU uses the address only after it got it from this one, which synchronizes.
+        entry.store(entry_of(index), Ordering::Relaxed);
     }
     Ok(VirtAddr::new(start))
 }

@@ -283,7 +283,7 @@ fn soak(duration: Duration) -> Result<(), String> {
     }
     for (count, name) in [
         (after.preemptions - before.preemptions, "preemptions"),
-        (after.displacements - before.displacements, "displacements by timers"),
+        (after.displacements - before.displacements, "displacements by urgent Gs"),
         (after.steals - before.steals, "steals"),
         (after.handoffs - before.handoffs, "handoffs"),
         (after.wakes - before.wakes, "wakeups of Ms"),

@@ -100,10 +100,11 @@ fn receive_due(input: &mut Unread, memory: &[AtomicU64], now: u64) -> bool {
             break;
         }
         receive(input, kind(entry), bytes(entry));
-        entry[AT].store(now, Ordering::Release);
+        // Ordering: Relaxed, because the host reads this word when the machine has ended.
+        entry[AT].store(now, Ordering::Relaxed);
         taken += 1;
     }
-    // Ordering: Release; partner: `next_frame`, for the content of the entries.
+    // Ordering: Release; partner: `next_frame`, which reads the content of the entries.
     TAKEN.store(taken, Ordering::Release);
     taken != first
 }

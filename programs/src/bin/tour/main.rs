@@ -266,7 +266,7 @@ fn counters() {
         ("steals", counts.steals),
         ("rounds without a steal", counts.steal_misses),
         ("preemptions", counts.preemptions),
-        ("displacements by timers", counts.displacements),
+        ("displacements by urgent Gs", counts.displacements),
         ("handoffs", counts.handoffs),
         ("retakes by sysmon", counts.retakes),
         ("taken from the global queue", counts.global_takes),
