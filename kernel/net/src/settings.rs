@@ -24,6 +24,7 @@ pub enum Shutdown {
 ///
 /// [`NetError::InvalidInput`] if `silence` is shorter than a second or longer than nine hours.
 pub fn check_keepalive(silence: Option<Duration>) -> Result<(), NetError> {
-    let is_allowed = silence.is_none_or(|silence| (1..=9 * 3_600).contains(&silence.as_secs()));
+    let allowed = Duration::from_secs(1)..=Duration::from_hours(9);
+    let is_allowed = silence.is_none_or(|silence| allowed.contains(&silence));
     if is_allowed { Ok(()) } else { Err(NetError::InvalidInput) }
 }

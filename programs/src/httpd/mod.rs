@@ -135,7 +135,8 @@ impl Client<'_> {
                 self.answer(Code::Ok, "", "text/plain", "Gs compute and sleep for five seconds\n")
             }
             ("/sched/work" | "/sha256" | "/discard", _) => self.fail(Code::MethodNotAllowed, "Allow: POST\r\n"),
-            ("/" | "/sched" | "/sched/events", _) => self.fail(Code::MethodNotAllowed, "Allow: GET, HEAD\r\n"),
+            ("/sched/events", _) => self.fail(Code::MethodNotAllowed, "Allow: GET\r\n"),
+            ("/" | "/sched", _) => self.fail(Code::MethodNotAllowed, "Allow: GET, HEAD\r\n"),
             (path, _) => match Resource::find(path) {
                 Ok(resource) if is_read => self.send(request, resource),
                 Ok(_) => self.fail(Code::MethodNotAllowed, "Allow: GET, HEAD\r\n"),

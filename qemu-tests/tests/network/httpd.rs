@@ -31,6 +31,11 @@ fn pages_are_served() {
     let answer = converse(&machine, pipelined.as_bytes());
     assert_eq!(answer.matches("HTTP/1.1 200 OK\r\n").count(), 2, "{answer}");
     assert!(answer.contains("\r\n\r\nHTTP/1.1") && answer.ends_with("the scheduler</a>.\n"), "{answer}");
+    let answer = converse(&machine, format!("HEAD /sched/events HTTP/1.1\r\n{close}").as_bytes());
+    assert!(
+        answer.starts_with("HTTP/1.1 405 Method Not Allowed\r\n") && answer.contains("\r\nAllow: GET\r\n"),
+        "{answer}"
+    );
     let long = format!("GET / HTTP/1.1\r\nX: {}", "x".repeat(9_000));
     for (request, status) in [
         (&*format!("GET /nowhere HTTP/1.1\r\n{close}"), "404 Not Found"),
@@ -46,7 +51,7 @@ fn pages_are_served() {
         BufReader::new(stream).read_line(&mut first).expect("an answer");
         assert_eq!(first, format!("HTTP/1.1 {status}\r\n"));
     }
-    machine.end("httpd: 9 requests\n");
+    machine.end("httpd: 10 requests\n");
 }
 
 /// Reads the next event of the scheduler's page. Returns the numbers of the array `name` in it.
