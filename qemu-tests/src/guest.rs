@@ -28,7 +28,7 @@ pub(crate) const BOOT_TIME: Duration = Duration::from_secs(30);
 const FIRMWARE_TIME: Duration = Duration::from_secs(120);
 
 /// Returns how long firmware and a bootloader may take before the kernel begins. This is added to every time limit of a
-/// machine that boots from a disk image. With PVH there are neither, so the result is zero.
+/// machine that boots from a disk image. PVH needs neither of them, so the result is zero.
 ///
 /// If QEMU counts instructions, one thread of the host executes all CPUs, one after the other. In UEFI, all CPUs
 /// execute instructions all the time, because those without work poll. So the firmware takes as many times as long as

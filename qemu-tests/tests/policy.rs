@@ -1,9 +1,9 @@
-//! A program that chooses its scheduling policy by `kernel::main!`.
+//! Tests a program that chooses its scheduling policy by `kernel::main!`.
 
 use std::process::Command;
 
-/// Runs the program `priorities` on `cpus` CPUs. Returns how many messages it reports, and the delay of half of them in
-/// microseconds.
+/// Runs the program `priorities` on `cpus` CPUs. Returns the number of messages that it reports, and the median of
+/// their delays in microseconds.
 fn delay(cpus: &str) -> (u64, u64) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_boot-for-tests"));
     let output =

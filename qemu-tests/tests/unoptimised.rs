@@ -14,8 +14,8 @@ use boot::build::{Options, Profile, build};
 use boot::program::Program;
 use sha2::{Digest as _, Sha256};
 
-/// The ELF file of the tests in the kernel. It is built once. With the path of the crate, each `boot` would ask cargo whether
-/// it is up to date.
+/// The ELF file of the tests in the kernel. It is built once, and `boot` gets its path. If `boot` got the path of the
+/// crate, it would ask cargo each time whether the file is up to date.
 static GUEST: LazyLock<PathBuf> = LazyLock::new(|| {
     let guest = Program::find(concat!(env!("CARGO_MANIFEST_DIR"), "/guest").as_ref(), None).expect("a crate");
     build(&guest, Options { profile: Profile::Debug, ..Options::default() }).expect("it compiles")
@@ -77,13 +77,14 @@ fn check_without_memory(cpus: &str) {
     let disk = disk.path().to_str().expect("a path in UTF-8");
     let options = ["--icount", "--smp", cpus, "--disk", disk, "--disk-rw", "--kernel-option", "panic=isolate"];
     let mut command = command(&options);
-    // With counted instructions, a network is recorded.
+    // With counted instructions, the frames of a network must be recorded.
     let recording = tempfile::NamedTempFile::new().expect("a file");
     command.args(["--net=user", "--record-input"]).arg(recording.path());
     command.args([guest(), "without_memory::each_allocation_fails_once"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("boot runs");
-    // Each mode reads one line, and each read that fails leaves its line to the next.
+    // The test reads a line in two modes: either one allocation fails, or all later ones fail, too. In each mode it
+    // tries again until a read succeeds. A read that fails leaves its line to the next read, so two lines are enough.
     child
         .stdin
         .take()
@@ -97,8 +98,8 @@ fn check_without_memory(cpus: &str) {
     assert!(lines.len() > 2 && lines.iter().all(|line| line.len() == 1021), "{lines:?}");
 }
 
-/// Returns how the machine ends in which this allocation of this operation fails: `None` if there is no such operation,
-/// and otherwise whether there is such an allocation.
+/// Runs this operation on a machine, with this allocation of the operation failing, and checks how the machine ends.
+/// Returns `None` if there is no such operation, and otherwise whether there is such an allocation.
 fn end_without_memory(operation: usize, allocation: usize) -> Option<bool> {
     let mut command = command(&["--smp", "1", guest(), "without_memory::one_allocation_fails"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

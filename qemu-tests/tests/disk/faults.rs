@@ -1,5 +1,5 @@
-//! Tests of faulty disks. The first three tests use disks in memory, into which the kernel option `disk_fault` injects
-//! faults. So the same requests have the same faults in every run. The disk of the last test is a device of QEMU.
+//! Tests of faulty disks. Most of them use disks in memory, into which the kernel option `disk_fault` injects faults.
+//! So the same requests have the same faults in every run. Only the last test uses a device of QEMU.
 
 use std::fs;
 

@@ -13,7 +13,8 @@ use boot_protocol::report::Report;
 
 use crate::disks::{Disks, bad_disk, odd_disk, slow_disk, stderr, stdout};
 
-/// Passes the names of the tests to the macro `$make`, which makes tests of them in the way of its test target.
+/// Passes the names of the tests to the macro `$make`. Each of the two test targets has its own `$make`: one defines a
+/// function with `#[test]` for each name, the other makes a list.
 macro_rules! make_tests {
     ($make:ident) => {
         $make! {

@@ -93,7 +93,7 @@ impl Disk {
     }
 }
 
-/// The folder of the programs for the host, which are built first.
+/// The folder of the programs for the host. Its first use builds the programs.
 static HOST_PROGRAMS: LazyLock<PathBuf> = LazyLock::new(|| {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
     let mut build = Command::new(env!("CARGO"));

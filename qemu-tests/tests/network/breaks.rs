@@ -1,4 +1,4 @@
-//! A device that fails, and a link that goes down and comes up.
+//! Tests of a network device that fails, and of a link that goes down and comes up again.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,7 @@ use boot_protocol::report::Report;
 use super::server::{Running, connect, free_port};
 use super::{Server, boot, send_and_compare};
 
-/// QEMU finds errors in a queue while a connection is in use.
+/// While a connection is in use, the guest test makes QEMU find errors in a queue of the device several times.
 #[test]
 fn connection_survives_resets_of_the_device() {
     const TEST: &str = "network::connection_survives_resets_of_the_device";
@@ -31,7 +31,7 @@ fn connection_survives_resets_of_the_device() {
     assert!(!said.contains("it is given up"), "{said}");
 }
 
-/// The host sends while the link is down. What is lost is sent again.
+/// The host sends data while the link is down. TCP sends the lost segments again.
 #[test]
 fn connection_survives_a_link_that_is_down() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{boot, serve_once};
 
-/// A frame of the file, with the kinds of protocols that the test expects.
+/// A frame of the file, and when it was captured, in seconds.
 #[derive(Debug)]
 struct Frame<'a> {
     bytes: &'a [u8],
@@ -17,7 +17,8 @@ impl Frame<'_> {
         u16::from_be_bytes([self.bytes[at], self.bytes[at + 1]])
     }
 
-    /// Returns the ports and the data of a TCP segment.
+    /// Returns the source port, the destination port and the data of the TCP segment in the frame. Returns `None` if
+    /// the frame has no TCP segment over IPv4.
     fn segment(&self) -> Option<(u16, u16, &[u8])> {
         let (is_ipv4, is_tcp) = (self.number(12) == 0x0800, self.bytes[23] == 6);
         if !is_ipv4 || !is_tcp {
@@ -54,7 +55,7 @@ fn frames_of_a_connection_are_in_the_file() {
     frames_are_in_the_file(&[]);
 }
 
-/// While input is recorded, the network is in a second QEMU, which then writes the file.
+/// While input is recorded, a second QEMU has the network and writes the file.
 #[test]
 fn frames_of_a_connection_of_a_recorded_run_are_in_the_file() {
     let recording = tempfile::NamedTempFile::new().expect("a file");
@@ -81,7 +82,7 @@ fn frames_are_in_the_file(options: &[&str]) {
     let answer: Vec<u8> =
         segments.iter().filter(|segment| segment.0 == page).flat_map(|segment| segment.2.to_vec()).collect();
     assert!(sent.starts_with(b"GET /page HTTP/1.0\r\n"), "{}", String::from_utf8_lossy(&sent));
-    // A segment that was sent again is there again.
+    // A segment that was sent twice is in the file twice.
     assert!(answer.starts_with(b"HTTP/1.0 200 OK\r\n") && answer.len() >= 10_000, "{} bytes", answer.len());
 }
 

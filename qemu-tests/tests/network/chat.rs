@@ -1,11 +1,11 @@
-//! The room `chat` on the machine, and people on the host.
+//! Tests of the program `chat`, a chat room on the machine. Its members are clients on the host.
 
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::net::{Shutdown, TcpStream};
 
 use super::Server;
 
-/// Enters the room. Returns what the member hears from then on.
+/// Enters the room as `name`. Returns the connection of this member, and the lines that the member hears from then on.
 fn enter(machine: &Server, name: &str) -> (TcpStream, Lines<BufReader<TcpStream>>) {
     let mut stream = machine.connect();
     let mut heard = BufReader::new(stream.try_clone().expect("another handle")).lines();
@@ -15,7 +15,7 @@ fn enter(machine: &Server, name: &str) -> (TcpStream, Lines<BufReader<TcpStream>
     (stream, heard)
 }
 
-/// One member does not read what the others say.
+/// One member never reads what the others say. This must not stop the others.
 #[test]
 fn members_hear_each_other_in_order() {
     const LINES: usize = 200;

@@ -1,4 +1,4 @@
-//! The web server `httpd` on the machine.
+//! Tests of the web server `httpd`, on the machine and on the host.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
@@ -69,7 +69,7 @@ fn scheduler_is_shown_live() {
 
 #[test]
 fn scheduler_is_shown_live_on_the_host() {
-    // There may be more Ps.
+    // The test does not know how many Ps the host has, but there is at least one.
     shows_the_scheduler(Server::on_host("httpd", 3), 1);
 }
 
@@ -99,7 +99,8 @@ fn hash(content: &[u8]) -> String {
     Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect::<String>() + "\n"
 }
 
-/// Returns a body in pieces of several lengths, with an extension that nobody knows, and a field after the last piece.
+/// Returns a body with chunked transfer coding. The chunks have several lengths, and each has an extension that no
+/// server knows. A trailer field follows the last chunk.
 fn in_pieces(content: &[u8]) -> Vec<u8> {
     let (mut body, mut rest, mut length) = (Vec::new(), content, 1);
     while !rest.is_empty() {
@@ -131,7 +132,7 @@ fn bodies_arrive_whole() {
     for (body, content) in bodies.into_iter().zip([&*content, &content, b""]) {
         assert!(body.ends_with(&format!("\r\n\r\n{}", hash(content))), "{answer}");
     }
-    // A client that waits for a word before it sends the body.
+    // This client waits for the response 100 before it sends the body.
     let mut stream = machine.connect();
     let expecting = post("Expect: 100-continue\r\nContent-Length: 3\r\nConnection: close\r\n");
     stream.write_all(expecting.as_bytes()).expect("the machine listens");
@@ -247,7 +248,8 @@ fn slow_clients_are_told_so_and_do_not_disturb_others() {
                 stream.write_all(b"GET / HTTP/1.1\r\nX: ").expect("the machine listens");
                 let mut answer = String::new();
                 loop {
-                    // An error: the server has closed the connection, and the answer is still to be read.
+                    // If the server has closed the connection, the write fails. The error is ignored, because the
+                    // answer can still be read.
                     let _ = stream.write(b"x");
                     match stream.read_to_string(&mut answer) {
                         Err(error) if error.kind() == ErrorKind::WouldBlock => {}
@@ -263,6 +265,6 @@ fn slow_clients_are_told_so_and_do_not_disturb_others() {
         let answer = client.join().expect("a client");
         assert!(answer.starts_with("HTTP/1.1 408 Request Timeout\r\n"), "{answer}");
     }
-    // The answers that tell the slow clients count.
+    // The server also counts the requests to which it has answered with status 408.
     machine.end("httpd: 21 requests\n");
 }

@@ -1,4 +1,4 @@
-//! SIGINT, as Ctrl-C sends it: a server first ends what it has begun.
+//! Tests of SIGINT, the signal of Ctrl-C: a server finishes what it has begun, and then ends.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
@@ -12,9 +12,9 @@ use signal_hook::low_level::emulate_default_handler;
 
 use super::Server;
 
-/// Lets the processes that this one starts act on SIGINT. If this one was started in the background, it may ignore the
-/// signal, and they would inherit that. But they inherit no handler: with one, they begin with the default. The handler
-/// does what the default does.
+/// Makes sure that the child processes do not ignore SIGINT. A shell may start this process in the background with
+/// SIGINT ignored, and the children would inherit this. If this process has a handler, its children begin with the
+/// default action instead, because handlers are not inherited. The handler itself performs the default action.
 fn let_children_be_interrupted() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -62,7 +62,8 @@ fn server_on_the_host_ends_after_an_interrupt() {
     ends_after_an_interrupt(Server::on_host("httpd", 100));
 }
 
-/// A client has begun a request, for which the server waits longer than the program may take.
+/// A client has sent only the beginning of a request. The server waits for the rest, but `boot` ends the machine two
+/// seconds after the interrupt.
 #[test]
 fn server_that_takes_too_long_is_ended() {
     let_children_be_interrupted();

@@ -1,4 +1,4 @@
-//! The program `load` on the machine, and a web server on the host.
+//! Tests of the program `load` on the machine, with a web server on the host.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -8,13 +8,15 @@ use std::thread;
 
 use super::{boot, free_port};
 
-/// A server on the host that counts requests and connections, and closes every connection after some requests.
+/// The numbers of requests and of connections that the server on the host has counted.
 #[derive(Default)]
 struct Counted {
     requests: AtomicUsize,
     connections: AtomicUsize,
 }
 
+/// Starts a server on the host that closes each connection after `requests_per_connection` requests. Returns its port and
+/// its counters.
 fn serve(requests_per_connection: usize) -> (u16, Arc<Counted>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let port = listener.local_addr().expect("an address").port();
@@ -55,7 +57,7 @@ fn all_requests_are_answered_over_few_connections() {
     assert_eq!(output.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.starts_with("load: 200 requests over 4 connections in "), "{text}");
     assert!(text.contains(" requests/s\nlatency: p50 ") && text.contains("####"), "{text}");
-    // The first request of each connection is not measured.
+    // The server also counts the first request of each of the four connections, which the program does not measure.
     assert_eq!(counted.requests.load(Ordering::Relaxed), 204);
     let connections = counted.connections.load(Ordering::Relaxed);
     assert!((11..=14).contains(&connections), "{connections}");

@@ -68,8 +68,8 @@ fn every_byte_returns_on_two_cpus() {
     returns_every_byte("2");
 }
 
-/// Connects, and waits until the machine has accepted the connection. QEMU's queue for connections that it has not
-/// accepted has room for one, and the host's next attempt after a full queue comes a second later.
+/// Connects, and waits until the machine has accepted the connection. QEMU's listen queue has room for one connection.
+/// If the queue is full, the host waits for a second before it tries to connect again.
 fn connect_and_greet(port: u16) -> TcpStream {
     let mut stream = connect(port);
     stream.write_all(b"x").expect("the machine listens");
@@ -78,7 +78,7 @@ fn connect_and_greet(port: u16) -> TcpStream {
     stream
 }
 
-/// Half of the clients leave data unread, so their connections are reset.
+/// About half of the clients leave data unread, so their connections are reset.
 #[test]
 fn clients_that_vanish_leave_nothing_behind() {
     let machine = Server::echo(&["--smp=2"], 101);
@@ -111,7 +111,7 @@ pub(crate) fn serve_once(bytes: usize) -> u16 {
     serve_once_at(Ipv4Addr::LOCALHOST.into(), bytes)
 }
 
-/// The same at an address of the host.
+/// Does the same as [`serve_once`], at this address of the host.
 fn serve_once_at(address: IpAddr, bytes: usize) -> u16 {
     let listener = TcpListener::bind((address, 0)).expect("a free port");
     let port = listener.local_addr().expect("an address").port();
@@ -121,7 +121,8 @@ fn serve_once_at(address: IpAddr, bytes: usize) -> u16 {
         BufReader::new(&stream).read_line(&mut line).expect("a request");
         assert_eq!(line, "GET /page HTTP/1.0\r\n");
         write!(stream, "HTTP/1.0 200 OK\r\nX: y\r\n\r\n{}", "0123456789".repeat(bytes / 10)).expect("a reader");
-        // The client may still be sending, and would lose the answer.
+        // The client may still be sending. If the connection were closed now, it would be reset, and the client would
+        // lose the answer.
         stream.shutdown(Shutdown::Write).expect("the end");
         let _ = stream.read_to_end(&mut Vec::new());
     });
@@ -150,7 +151,7 @@ fn machine_connects_to_the_host() {
     }
 }
 
-/// In QEMU's network, the host's `::1` is fec0::2, and a router names the network fec0::/64.
+/// In QEMU's network, the host's `::1` has the address fec0::2, and a router announces the prefix fec0::/64.
 #[test]
 fn machine_connects_to_the_host_over_ipv6() {
     let fetch = |options: &[&str]| {
@@ -182,12 +183,12 @@ fn port_that_is_in_use_is_named() {
     assert_eq!(output.status.code(), Some(64));
 }
 
-/// Those that the process cannot have wait until others end.
+/// The connections for which the process has no socket left wait until others have ended.
 #[test]
 fn server_on_the_host_survives_more_clients_than_it_may_have_sockets() {
     const CLIENTS: usize = 60;
     let echo = Server::on_host("echo", CLIENTS);
-    // `cargo run` has become the program.
+    // `cargo run` has replaced itself with the program (`exec`), so the child process is the program.
     let process = Pid::from_child(&echo.boot.0);
     prlimit(Some(process), Resource::Nofile, Rlimit { current: Some(40), maximum: Some(40) }).expect("a limit");
     let clients: Vec<TcpStream> = (0..CLIENTS).map(|_| echo.connect()).collect();

@@ -1,5 +1,6 @@
-//! The name server of QEMU's network, which asks that of the host. So that the test needs no other computer, it runs in
-//! namespaces of Linux, in which the host has only its loopback, and the name server is a thread of the test.
+//! Tests the lookup of names. QEMU's network has a name server, which asks the name server of the host. The test runs
+//! in namespaces of Linux, in which the host has only its loopback and a thread of the test is the host's name server.
+//! So the test needs no other computer.
 
 use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -31,9 +32,10 @@ fn name_is_looked_up_and_its_host_answers() {
 fn answer(server: &UdpSocket, address: Ipv4Addr) -> Vec<u8> {
     let mut buffer = [0; 512];
     let (bytes, client) = server.recv_from(&mut buffer).expect("a question");
-    // RFC 1035, 4.1: the identifier, that this is an answer without an error, one question and one answer.
+    // RFC 1035, 4.1: the identifier, the flags of an answer without an error, one question, and one answer.
     let mut message = [&buffer[..2], b"\x81\x80\0\x01\0\x01\0\0\0\0", &buffer[12..bytes]].concat();
-    // The name, as at byte 12 of the message; an address of the internet, valid for a minute; its length.
+    // A pointer to the name at byte 12 of the message; an IPv4 address (type A, class IN), valid for a minute; its
+    // length.
     message.extend(*b"\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04");
     message.extend(address.octets());
     server.send_to(&message, client).expect("sent");

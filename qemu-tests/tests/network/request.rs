@@ -1,4 +1,5 @@
-//! A G that waits for the network needs no M, and one that blocks needs one: what the program `request` shows.
+//! Tests the program `request`, which shows that a G that waits for the network needs no M, and that a G in a blocking
+//! call keeps its M.
 
 use super::boot;
 

@@ -1,14 +1,14 @@
-//! A machine that runs a server, for the tests.
+//! A server on the machine or on the host, for the tests.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-/// How long the machine may take to answer, on a busy host.
+/// How long the server may take to answer, on a busy host.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(100);
 
-/// A machine that runs a server, which is `echo` in most tests.
+/// A running server: in most tests `echo`, on the machine.
 pub(crate) struct Server {
     pub(crate) port: u16,
     pub(crate) boot: Running,
@@ -25,7 +25,7 @@ impl Drop for Running {
     }
 }
 
-/// Returns a port of the host that nobody used just now.
+/// Returns a port of the host that was free a moment ago.
 pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     listener.local_addr().expect("an address").port()
@@ -38,7 +38,7 @@ pub(crate) fn boot(options: &[&str], program: &[&str]) -> Command {
 }
 
 impl Server {
-    /// Starts a machine whose program ends after this number of connections.
+    /// Starts `echo` on a machine. The program ends after this number of connections.
     pub(crate) fn echo(options: &[&str], connections: usize) -> Self {
         Self::start(options, ("echo", 7), connections)
     }
@@ -57,7 +57,7 @@ impl Server {
         Self { port, boot, output }
     }
 
-    /// Starts the same program on threads of the host.
+    /// Starts `program` on threads of the host.
     pub(crate) fn on_host(program: &str, connections: usize) -> Self {
         let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
         let port = free_port();
@@ -76,7 +76,7 @@ impl Server {
         connect(self.port)
     }
 
-    /// Checks that the program ends, and what it says in the end.
+    /// Waits until the program ends. Checks that its status is 0, and that the rest of its output is `said`.
     pub(crate) fn end(mut self, said: &str) {
         let mut rest = String::new();
         self.output.read_to_string(&mut rest).expect("text");

@@ -1,4 +1,4 @@
-//! A TAP device of the host.
+//! Tests of the network over a TAP device of the host.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -14,8 +14,8 @@ const MACHINE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 const OPTIONS: [&str; 3] = ["--smp=2", "--tap=tap0", "--kernel-option=ip=10.9.0.2/24"];
 const MAKE_TAP: &str = "ip tuntap add tap0 mode tap && ip addr add 10.9.0.1/24 dev tap0 && ip link set tap0 up";
 
-/// Runs the server on a machine with these options, and sends it nothing, and then so many bytes. Returns the mean length
-/// of the frames that it got.
+/// Runs `echo` on a machine with these options, for two clients: the first sends nothing, the second `bytes` bytes.
+/// Returns the mean length of the frames that the machine received, in bytes.
 fn serve_over_tap(options: &[&str], bytes: usize) -> u64 {
     let mut command = boot(&[&OPTIONS[..], options].concat(), &["echo", "--connections", "2"]);
     let mut machine = Running(command.stdout(Stdio::piped()).spawn().expect("boot runs"));
@@ -49,7 +49,8 @@ fn sent_to_tap() -> (u64, u64) {
     (read(8), read(9))
 }
 
-/// The device puts the segments of the host together, unless it may not pass a frame in several buffers.
+/// The device may put segments of the host together into long frames only if a frame may be in several buffers
+/// (`mrg_rxbuf`).
 #[test]
 #[ignore = "needs the rights to make namespaces of Linux, which not every system gives to its users"]
 fn host_reaches_the_machine_over_a_tap_device() {
@@ -62,7 +63,7 @@ fn host_reaches_the_machine_over_a_tap_device() {
     assert!(merged > 2_000 && plain < 1_600, "{merged} and {plain} bytes");
 }
 
-/// A repetition uses neither the device nor the host.
+/// When the run is repeated, it uses neither the device nor the host.
 #[test]
 #[ignore = "needs the rights to make namespaces of Linux, which not every system gives to its users"]
 fn run_over_a_tap_device_is_recorded_and_repeated() {

@@ -67,7 +67,7 @@ fn udp_port_that_is_in_use_is_named() {
     assert_eq!(output.status.code(), Some(64));
 }
 
-/// TCP and UDP have ports of their own.
+/// A TCP port and a UDP port may have the same number, here 7.
 #[test]
 fn ports_are_announced() {
     let (_, udp) = socket_and_port();

@@ -57,8 +57,8 @@ fn is_never(attribute: &[TokenTree], half: Half) -> bool {
     }
 }
 
-/// Returns whether a condition holds for the code that is read, or `None` if it holds for a part of it: this depends on
-/// features or the target.
+/// Returns whether a condition holds for the code that is read, or `None` if it holds in some builds and not in others,
+/// for example because it depends on features or on the target.
 fn holds(condition: &[TokenTree], half: Half) -> Option<bool> {
     let Some(TokenTree::Group(group)) = condition.get(1) else {
         return match word(&condition[0]).as_str() {

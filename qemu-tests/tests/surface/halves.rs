@@ -51,7 +51,7 @@ fn both_halves_have_the_same_for_programs() {
     assert!(
         missing.is_empty() && surplus.is_empty(),
         "only on the machine: {missing:#?}\nonly on the host: {surplus:#?}\nA program must compile for both. Add what is \
-         missing; what the host cannot do it says at the first use (`kernel/src/host/note.rs`)."
+         missing. If the host cannot do something, it says so at the first use (`kernel/src/host/note.rs`)."
     );
     assert!(machine.contains("::stdin()") && machine.contains("Disk::read_at()") && machine.contains("DiskError"));
 }

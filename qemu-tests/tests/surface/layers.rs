@@ -32,7 +32,7 @@ struct Stack {
 }
 
 impl Stack {
-    /// Reads the picture that follows the text `<within> is a stack of layers`. A line is a list of modules, then two
+    /// Reads the picture that follows the text `<folder> is a stack of layers`. A line is a list of modules, then two
     /// spaces or more, then a description.
     fn of_the_picture(folder: &str, of: &'static Crate, within: &'static str, has_facade: bool) -> Self {
         let text = read("ARCHITECTURE.md");
@@ -72,12 +72,13 @@ impl Stack {
         of_module.iter().filter_map(|(module, value)| Some((self.floor(module)?, module.as_str(), value)))
     }
 
-    /// Returns the paths in the code of a layer that lead to a higher layer, or to none unless
-    /// [`has_facade`](Self::has_facade) allows it. Each path comes with its module.
+    /// Returns the paths in the code of a layer that lead to a higher layer. Also returns those that lead to no layer,
+    /// unless [`has_facade`](Self::has_facade) allows them. Each path comes with its module.
     fn paths_that_run_up(&self) -> Vec<(&str, String)> {
         let mut found = Vec::new();
         for (own, module, paths) in self.modules(&self.of.paths) {
-            // A module that is not in the picture may re-export what a higher layer has.
+            // A module that is not in the picture may re-export items of a higher layer. So a path to it runs up, too,
+            // unless such modules are allowed.
             let is_up = |layer: &str| self.floors.get(layer).map_or(!self.has_facade, |floor| *floor > own);
             let up = paths.iter().filter(|path| self.layer(path).is_some_and(is_up));
             found.extend(up.map(|path| (module, path.clone())));

@@ -29,7 +29,7 @@ pub(crate) fn collect_paths(tokens: &[TokenTree], module: &[String], paths: &mut
             _ if word(token) == "crate" && before(1) != "$" && is_path(rest) && !is_macro(rest) => {
                 collect_tree(rest, String::new(), paths);
             }
-            // The next `super` of a path leads one more module up.
+            // Each further `super` of the path leads one more module up.
             _ if word(token) == "super" && before(1) != ":" && is_path(rest) => {
                 let more = rest.chunks(3).take_while(|part| part.len() == 3 && word(&part[2]) == "super").count();
                 let above = module.len().saturating_sub(1 + more);

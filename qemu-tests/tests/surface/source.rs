@@ -1,9 +1,9 @@
 //! Reads the functions of a crate from its source.
 //!
 //! This module works on tokens, not on a syntax tree, because many public functions are defined in macros. Any sequence
-//! of tokens like `pub fn name` counts as a function. Code that is compiled only for tests, loom or ThreadSanitizer is
-//! left out. The kernel crate has two *halves*: its source as compiled for the machine, and as compiled for the host.
-//! Only one of them is read at a time.
+//! of tokens like `pub fn name` counts as a function. Code that is compiled only for tests is left out. The kernel
+//! crate has two *halves*: its source as compiled for the machine, and as compiled for the host. [`Half`] chooses one
+//! of them, or all code, which includes code for loom and ThreadSanitizer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -227,8 +227,8 @@ impl Crate {
         end
     }
 
-    /// Reads the module at the beginning of `tokens`. If its body is in a file, `file` is the name of that file if an
-    /// attribute names it.
+    /// Reads the module at the beginning of `tokens`. `file` is the file with its body, if an attribute `path` names
+    /// that file.
     fn module(&mut self, tokens: &[TokenTree], context: &Context, file: Option<String>, children: Option<&Path>) {
         let name = word(&tokens[1]);
         let module: Vec<_> = context.module.iter().cloned().chain([name.clone()]).collect();
