@@ -85,7 +85,7 @@ fn pinned(body: fn()) {
     body();
 }
 
-/// Runs `body` in a G that leaks what `leak` leaks, and then ends.
+/// Runs `leak`, which leaks a guard, in a G. The G ends when `leak` has returned.
 fn in_a_goroutine_that_leaks(leak: fn()) {
     go(leak).join().expect("the G does not end");
 }
@@ -298,7 +298,8 @@ fn operations_allowed_by_the_table_work() {
 }
 guest_test!(operations_allowed_by_the_table_work, smp = &[1, 2, 8]);
 
-/// A lock is shown without being taken. So the text can be allocated, and it does not matter that the lock is held.
+/// The `Debug` implementation of a lock does not take the lock. So memory for the text can be allocated, and the lock
+/// may be held.
 fn locks_are_shown_without_being_taken() {
     let (first, second) = (InterruptMutex::new(1), PreemptMutex::new(2));
     let show = || [format!("{first:?}"), format!("{second:?}")];

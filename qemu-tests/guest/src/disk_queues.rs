@@ -33,8 +33,8 @@ fn requests_use_the_queue_of_their_cpu() {
 }
 guest_test!(requests_use_the_queue_of_their_cpu, hidden);
 
-/// There is one P, so all Gs run on one CPU at a time. The buffers of its queue are fewer than the Gs. Nevertheless all
-/// Gs have buffers at the same time. When all buffers of the device are in use, further Gs wait.
+/// There is one P, so all Gs run on one CPU at a time. The queue of this CPU has fewer buffers than there are Gs.
+/// Nevertheless all Gs have buffers at the same time. When all buffers of the device are in use, further Gs wait.
 fn one_cpu_can_use_all_buffers() {
     let disk = &disks()[0];
     let (requests, free) = disk.requests();

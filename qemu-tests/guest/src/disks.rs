@@ -106,7 +106,7 @@ fn writes_stay_within_their_range_and_the_disk() {
         assert_eq!(disk.read_at(offset, &mut buffer), Err(DiskError::OutOfRange));
         assert_eq!(disk.write_at(offset, &[0; 512]), Err(DiskError::OutOfRange));
     }
-    assert_eq!(disk.write_at(end, &[1; 512]), Err(DiskError::OutOfRange), "the last sector is not all of the file's");
+    assert_eq!(disk.write_at(end, &[1; 512]), Err(DiskError::OutOfRange), "the last sector is only partly in the file");
     let mut model = vec![0; usize::try_from(length).unwrap()];
     assert_eq!(disk.read_at(0, &mut model), Ok(model.len()));
     assert!((0..end).zip(&model).all(|(offset, &byte)| byte == pattern(0, offset)));
@@ -402,7 +402,7 @@ fn lost_request_times_out_while_others_are_answered() {
 }
 guest_test!(lost_request_times_out_while_others_are_answered, hidden);
 
-/// The device ends within a block.
+/// The length of each disk is not a multiple of the block size of its device.
 fn whole_length_of_each_disk_can_be_read() {
     for disk in disks() {
         println!("{} bytes", disk.len_bytes());

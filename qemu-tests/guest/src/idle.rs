@@ -22,9 +22,9 @@ fn interrupts_during(body: impl FnOnce()) -> Vec<u64> {
 /// before the CPU slept, from the watchdog's last check, and from a wakeup by another CPU.
 const A_FEW: u64 = 6;
 
-/// Returns a range. In `seconds` seconds, the timekeeper restarts the timer of its CPU a number of times in this range.
-/// The timekeeper is the M that waits for the earliest timer of all Ps. The counter of a CPU's timer has 32 bits and
-/// counts at 1 to 4 GHz, so it can count for 1 to 4.3 seconds.
+/// Returns bounds of how often the timekeeper restarts the timer of its CPU in `seconds` seconds. The timekeeper is the
+/// M that waits for the earliest timer of all Ps. The counter of a CPU's timer has 32 bits and counts at 1 to 4 GHz, so
+/// it can count for 1 to 4.3 seconds.
 fn hops(seconds: u64) -> Range<u64> {
     seconds / 5..seconds + 1
 }

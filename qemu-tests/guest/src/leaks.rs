@@ -1,8 +1,9 @@
 //! What a test could leak: buffers and slots of disks, Gs, stacks, Ms and bytes of the heap. All are counted exactly.
 //!
-//! The first four must be the same before and after. Ms and bytes of the heap may grow at first: the scheduler keeps Gs
-//! and Ms for reuse, as many as were needed at the same time, and this number depends on the timing. So they must stop
-//! growing: see [`check`]. Frames are not compared, because the heap and the stacks take many at a time and keep them.
+//! Buffers, slots, Gs and stacks must be as many after the test as before. Ms and bytes of the heap may grow at first:
+//! the scheduler keeps Gs and Ms for reuse, as many as were needed at the same time, and this number depends on the
+//! timing. So they must stop growing: see [`check`]. Frames are not compared, because the heap and the stacks take many
+//! at a time and keep them.
 
 use kernel::disk::disks;
 use kernel::internals::{abandoned_disk_buffers, live_heap_bytes};
@@ -23,8 +24,8 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Waits until all buffers of the driver are free and at most `gs` Gs are left. This may take a while, because a G
-    /// that waits for a late answer ends after the call whose limit was over.
+    /// Waits until all buffers of the driver are free and at most `gs` Gs are left. This may take a while, because the
+    /// G that waits for a late answer outlives the call, which its limit has ended.
     pub(crate) fn take(gs: usize) -> Self {
         while num_goroutine() > gs || disks().iter().any(|disk| disk.requests().0 != disk.requests().1) {
             sleep(Duration::from_millis(10));

@@ -34,8 +34,8 @@ use crate::several;
 #[path = "../../../gmp-sched/tests/shared/mod.rs"]
 mod shared;
 
-/// The main G waits for ever, beside a ticker and timers for which nobody waits. One of them is still armed for a wait
-/// that is over. So there is a deadlock, which is reported before that timer is due.
+/// Main waits for ever. No G waits for the ticker or for a timer, although one timer is still armed, because an earlier
+/// select waited for it. So there is a deadlock, which is reported before this timer is due.
 fn deadlock_beside_unread_timers_is_reported() {
     use kernel::prelude::*;
     const HOUR: Duration = Duration::from_secs(3600);

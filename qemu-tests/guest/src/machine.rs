@@ -375,7 +375,7 @@ mod processor {
 
 guest_test!(devices_are_found_and_enabled_with_few_accesses, smp = &[1, 8]);
 /// Each access to the configuration space of a device leaves the virtual machine. Some of the writes also rebuild the
-/// memory map of every CPU. So boot with many devices or CPUs takes long if there are many.
+/// memory map of every CPU. So if there were many accesses, a boot with many devices or CPUs would take long.
 fn devices_are_found_and_enabled_with_few_accesses() {
     /// One word for each of 32 devices on each of 256 buses.
     const SEARCH: u32 = 256 * 32;

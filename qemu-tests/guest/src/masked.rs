@@ -138,8 +138,8 @@ fn handlers_that_wait_for_the_console_detect_its_holder() {
 }
 
 guest_test!(busy_machine_is_not_reported_as_stuck, smp = &[1, 8], isolated, seconds = 60);
-/// Gs compute, yield, spawn and sleep for twice as long as the watchdog watches a CPU before it reports it. The watchdog
-/// reports no CPU.
+/// Gs compute, yield, spawn and sleep for two seconds, twice the time after which the watchdog reports a stuck CPU. The
+/// watchdog must report none.
 fn busy_machine_is_not_reported_as_stuck() {
     let end = clock::now() + 2_000_000_000;
     let busy = move |how: usize| {

@@ -71,7 +71,7 @@ guest_test!(
     texts = &["panic at", "panic while panicking"]
 );
 
-/// The message waits like a spinlock of the scheduler that a stopped CPU holds.
+/// The message waits as code of the scheduler waits for a spinlock that a stopped CPU holds.
 fn message_that_waits_for_the_scheduler_ends_the_machine() {
     let wait = || {
         loop {

@@ -62,7 +62,7 @@ fn returns_what_is_sent(own: &str) {
 }
 guest_test!(loopback_returns_what_is_sent, smp = &[1, 2, 8]);
 
-/// Connections that were dropped exist until their peers have what was sent.
+/// Waits until there are no sockets. A connection that was dropped exists until its peer has received all data.
 fn wait_until_all_is_sent() {
     let end = now() + Duration::from_secs(20);
     while net::usage() != Usage::default() && now() < end {
@@ -77,7 +77,8 @@ fn selects_wait_for_sockets() {
 }
 guest_test!(selects_wait_for_sockets, smp = &[1, 2]);
 
-/// The first use of the loopback, which starts the Gs that serve it, is in the bubble. They serve it afterwards, too.
+/// The first use of the loopback, which starts the Gs that serve it, is in a bubble. These Gs must also serve the
+/// loopback after the end of the bubble.
 fn clock_of_a_bubble_stands_during_waits_for_the_network() {
     bubble::clock_stands_during_waits();
     returns_what_is_sent("127.0.0.1");

@@ -17,8 +17,8 @@ use crate::reports::waiting;
 use crate::several::{go_each, join_all};
 use crate::vectors;
 
-/// A number of lines for which the console's buffer has no room. Each line has 64 bytes, so the lines take 125 KiB.
-/// Callers that can wait may fill only the first half of the buffer, which is 64 KiB.
+/// A number of lines for which the console's buffer has no room. Each line has 64 bytes, so the lines take 125 KiB. The
+/// buffer has 128 KiB, and callers that can wait may fill only its first half.
 const MANY: usize = 2_000;
 
 /// Prints a line of 64 bytes.
@@ -100,7 +100,8 @@ fn blocked_printers_print_in_turn() {
     let lines: Arc<[AtomicUsize; 4]> = Arc::default();
     let stalled = Stalled::new();
     {
-        // These lines fill the half of the buffer that callers that can wait may fill, and a part of the other half.
+        // These lines fill the first half of the buffer and a part of the second. So callers that can wait find no
+        // room.
         let _pinned = PreemptGuard::new();
         (0..1_500).for_each(|number| print_line(9, number));
         assert_eq!(stalled.lost(), 0);

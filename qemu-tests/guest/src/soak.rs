@@ -110,7 +110,7 @@ fn die_if_wanted(random: &mut Random) {
     if random.below(4) == 0 {
         provoke::stack_overflow();
     }
-    panic!("one has to");
+    panic!("this G has to die");
 }
 
 /// Performs random operations until `STOP` is set. A child also ends after at most six operations. Returns the number
@@ -118,7 +118,6 @@ fn die_if_wanted(random: &mut Random) {
 fn life(seed: u64, depth: u32) -> u64 {
     let mut random = Random::new(seed);
     let mut rounds = 0;
-    // A child performs one to six operations. The first Gs, at depth 0, continue until `STOP` is set.
     let limit = if depth == 0 { u64::MAX } else { 1 + random.below(6) };
     while rounds < limit && !STOP.load(Ordering::Relaxed) {
         rounds += 1;

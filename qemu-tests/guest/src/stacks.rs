@@ -97,7 +97,7 @@ fn stacks_have_the_chosen_size() {
         let most = if kib * KIB == STACK_SIZE { GS + (procs() - 1) * KEPT_BY_P } else { GS };
         round();
         let before = mm::usage();
-        // Without reuse, so many rounds would need more new stacks.
+        // Without reuse, this number of rounds would need more than `most` new stacks.
         (0..most / GS + 2).for_each(|_| round());
         let after = mm::usage();
         // The background G may have given stacks back meanwhile.
@@ -177,7 +177,7 @@ fn pages_of_dead_gs_are_reused() {
 
 /// Spawns a G that waits for `gate`. Then spawns up to `most` further Gs, as long as there is memory for them. Each of
 /// them waits for the G that was spawned before it, and then counts itself in `finished`. Returns the number of further
-/// Gs. Sets `gate` and `finished` back at the start.
+/// Gs. First resets `gate` and `finished`.
 fn spawn_waiting(most: usize, gate: &'static AtomicBool, finished: &'static AtomicUsize) -> usize {
     gate.store(false, Ordering::Relaxed);
     finished.store(0, Ordering::Relaxed);

@@ -82,7 +82,7 @@ fn print_at<const PADDING: usize>(until: usize) {
     black_box(&padding);
 }
 
-/// Runs a G that calls `print` when no memory is left. The argument of `print` is `offset` bytes above the end of the
+/// Runs a G that calls `print` when no memory is left. The argument of `print` is `offset` bytes above the start of the
 /// lowest page of the stack that has a frame. Returns whether the G has survived.
 fn survives_without_memory(offset: usize, print: fn(usize)) -> bool {
     static GATE: AtomicBool = AtomicBool::new(false);

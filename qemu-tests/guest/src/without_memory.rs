@@ -1,7 +1,7 @@
-//! What operations do if one of their allocations fails: those that also run on threads
-//! (`gmp-sched/tests/shared/without_memory`), and those of the kernel. Objects of the heap and stacks are counted, and
-//! only those of the G that runs the operation. Each operation is called with the first of its allocations failing, then
-//! with its second, and so on, until it succeeds.
+//! Tests of what operations do when one of their allocations fails. Some of the operations are those of
+//! `gmp-sched/tests/shared/without_memory`, which also run on threads. The others are of the kernel. Allocations of
+//! heap objects and of stacks are counted, but only those of the G that runs the operation. Each operation is called
+//! with the first of its allocations failing, then with its second, and so on, until it succeeds.
 //!
 //! Each operation runs in a G of its own. With `panic=isolate`, a panic ends only this G, unless it happens in code of
 //! the scheduler or with a lock held.
@@ -86,7 +86,7 @@ fn counted<R>(operation: impl FnOnce() -> R) -> R {
 
 mod network;
 
-/// What only the kernel has, besides the network.
+/// The operations that only the kernel has, except those of the [`network`].
 const OF_KERNEL: &[(&str, Shortage, Operation)] = &[
     ("blocking call", IsAnError, || {
         platform::without_idle_machines(|| counted(|| disk::delay(Duration::from_micros(10))))
@@ -169,7 +169,7 @@ fn each_allocation_fails_once() {
 
 /// Calls the operation with the allocation of this number failing. Returns whether there was such an allocation.
 fn fails_as_documented(name: &str, shortage: Shortage, operation: Operation, number: usize, later_fail: bool) -> bool {
-    // So a spawn needs a new stack.
+    // Frees the cached stacks, so that a spawn needs a new one.
     mm::free_cached_memory();
     SUCCESSES.store(number, Ordering::Relaxed);
     LATER_FAIL.store(later_fail, Ordering::Relaxed);

@@ -91,7 +91,7 @@ fn ipi_preempts_a_g_on_another_cpu() {
             core::hint::black_box(());
         }
     });
-    // There are fewer hogs than other CPUs or as many, so main finds a CPU without a hog.
+    // There is one hog fewer than there are CPUs, so main finds a CPU without a hog.
     let wanted = before + 1_000;
     while preemptions() < wanted {
         let scheduler = scheduler().expect("the scheduler runs");

@@ -1,8 +1,8 @@
-//! What calls of the network do if one of their allocations fails. The first two use the network and the loopback for the
-//! first time, so they also make the shards and the Gs that serve them.
+//! Tests of what calls of the network do when one of their allocations fails. The first two operations use the loopback
+//! and the network for the first time, so they also make the shards and the Gs that serve them.
 //!
-//! A frame for which there is no memory is lost, as on any link. The calls that send one succeed nevertheless, because the
-//! frame is sent again; here that counts as the error that it is for the frame.
+//! A frame for which there is no memory is lost, as on any link. The call that sends the frame succeeds nevertheless,
+//! because the frame is sent again. Here, such a call counts as one that has returned an error.
 
 use core::sync::atomic::Ordering;
 
@@ -15,7 +15,7 @@ use super::operations::Operation;
 use super::operations::Shortage::{self, IsAnError, IsImpossible};
 use super::{HAS_FAILED, counted};
 
-/// Where a listener or a UDP socket of the loopback is.
+/// The address of the listeners and UDP sockets of the loopback.
 const LOOPBACK: &str = "127.0.0.1:0";
 
 pub(super) const OPERATIONS: &[(&str, Shortage, Operation)] = &[
@@ -33,7 +33,7 @@ pub(super) const OPERATIONS: &[(&str, Shortage, Operation)] = &[
         check(counted(|| far.read(&mut [0; 3_000])))?;
         check(counted(|| far.readable()))
     }),
-    // The loopback has kept the memory of an earlier frame.
+    // This allocates nothing, because the loopback has kept the memory of an earlier frame.
     ("datagram", IsImpossible, || {
         let [from, to] = [(); 2].map(|()| UdpSocket::bind(LOOPBACK).expect("there is memory again"));
         check(counted(|| from.send_to(b"data", to.local_addr())))?;
@@ -54,7 +54,8 @@ fn listen() -> TcpListener {
     TcpListener::bind(LOOPBACK).expect("there is memory again")
 }
 
-/// Returns the error of a call without memory, or that a frame was lost.
+/// Returns an error if the call has failed or if one of its allocations has failed. In the second case a frame was
+/// lost.
 fn check<R>(result: Result<R, NetError>) -> Result<(), OutOfResources> {
     keep(result).map(drop)
 }
