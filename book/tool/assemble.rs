@@ -1,5 +1,6 @@
-//! Makes of the tree the folder that mdBook reads: chapters with the code that they include, timelines of the runs, and
-//! a page for each source file that a chapter links to. A link that leads nowhere is an error.
+//! Makes the folder that mdBook reads: the chapters with the code that they include, the timelines of the runs, and a
+//! page for each source file that a chapter links to. A link to a file that does not exist is an error, and so is a
+//! link to a heading that a chapter does not have.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,17 +12,18 @@ use crate::error::{Error, Result};
 use crate::experiments::Experiment;
 use crate::{include, links, pages};
 
-/// The book in memory: for each file its path in the book, and what is in it.
+/// The book in memory.
 #[derive(Debug, Default)]
 struct Book {
+    /// For each chapter and the table of contents: its path in the book, and its text.
     texts: Vec<(PathBuf, String)>,
-    /// The files of the tree that chapters link to and that are no chapters, by their paths in the tree.
+    /// The paths in the tree of the files that chapters link to and that are not chapters.
     linked: BTreeSet<PathBuf>,
     /// The names of the runs whose timelines are shown.
     timelines: BTreeSet<String>,
 }
 
-/// Makes `folder` anew.
+/// Replaces `folder` with the folder that mdBook reads.
 pub(crate) fn assemble(root: &Path, folder: &Path) -> Result<()> {
     let book = Book::of(root)?;
     match fs::remove_dir_all(folder) {

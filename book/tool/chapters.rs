@@ -1,5 +1,5 @@
-//! The chapters, as `book/src/SUMMARY.md` lists them. A chapter is a file of `book/src`, or another document of the
-//! tree, such as a page of the manual, which is a chapter in place.
+//! The chapters, as `book/src/SUMMARY.md` lists them. A chapter is a file in `book/src`, or a document elsewhere in the
+//! tree, such as a page of the manual.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,10 +8,10 @@ use std::path::{Component, Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::links;
 
-/// The table of contents, from the root of the workspace.
+/// The path of the table of contents, relative to the root of the workspace.
 pub(crate) const SUMMARY: &str = "book/src/SUMMARY.md";
 
-/// The paths of all chapters, from the root of the workspace.
+/// The paths of all chapters, relative to the root of the workspace.
 #[derive(Debug)]
 pub(crate) struct Chapters(BTreeSet<PathBuf>);
 
@@ -40,12 +40,12 @@ impl Chapters {
     }
 }
 
-/// Reads a file, whose path is from `root`.
+/// Reads the file at `path`, which is relative to `root`.
 pub(crate) fn read(root: &Path, path: &Path) -> Result<String> {
     fs::read_to_string(root.join(path)).map_err(|error| Error::file("read", path, &error))
 }
 
-/// Returns the path, from the root, of what `address` means in the file `from`.
+/// Returns the path to which a link with this address leads in the file `from`. Both paths are relative to the root.
 pub(crate) fn resolve(from: &Path, address: &str) -> PathBuf {
     let mut path = from.parent().unwrap_or(Path::new("")).to_path_buf();
     for part in Path::new(address).components() {
@@ -58,8 +58,8 @@ pub(crate) fn resolve(from: &Path, address: &str) -> PathBuf {
     path
 }
 
-/// Returns the path in the book of the file at `path`: chapters of `book/src` are at the top, and a `README` is the
-/// index of its folder. That is the name that mdBook gives it.
+/// Returns the path in the book of the file at `path`. Chapters of `book/src` are at the top. A `README` becomes
+/// `index`, because mdBook names it so.
 pub(crate) fn place(path: &Path) -> PathBuf {
     let place = path.strip_prefix("book/src").unwrap_or(path);
     if place.ends_with("README.md") { place.with_file_name("index.md") } else { place.to_path_buf() }

@@ -64,7 +64,7 @@ const FIGURES: &[Figure] = &[
     ),
 ];
 
-/// Returns each figure: the path of its file in the tree, and what is in it.
+/// Returns the path and the content of the file of each figure.
 fn all() -> Result<Vec<(PathBuf, String)>> {
     let mut files = Vec::new();
     for figure in FIGURES {
@@ -78,7 +78,8 @@ fn all() -> Result<Vec<(PathBuf, String)>> {
     Ok(files)
 }
 
-/// Writes the figures anew, or with `check`, prints which are not those of their runs. Returns whether all were right.
+/// Writes the figures that differ from those of their runs. If `check` is set, only prints their names, and returns
+/// whether there are none. Otherwise returns true.
 pub(crate) fn refresh(root: &Path, check: bool) -> Result<bool> {
     let mut is_right = true;
     for (path, svg) in all()? {

@@ -112,7 +112,7 @@ fn without_indentation(lines: &[&str]) -> String {
     lines.iter().map(|line| format!("{}\n", line.get(shared..).unwrap_or_default())).collect()
 }
 
-/// In a document that is a part of a chapter, each heading is one level below that of the chapter.
+/// Lowers each heading by one level, because the document becomes a part of a chapter.
 fn lower_headings(text: &str) -> String {
     let mut is_code = false;
     let lower = |line: &str| {

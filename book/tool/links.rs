@@ -46,7 +46,7 @@ fn of_line(line: &str, begin: usize) -> impl Iterator<Item = Link<'_>> {
     })
 }
 
-/// Returns `text` with each address in place of which `replace` returns another one.
+/// Returns `text` with other addresses: `replace` returns the new address of a link, or `None` if the address stays.
 pub(crate) fn replace(text: &str, mut replace: impl FnMut(&Link<'_>) -> Option<String>) -> String {
     let mut result = String::with_capacity(text.len());
     let mut copied = 0;
@@ -61,7 +61,8 @@ pub(crate) fn replace(text: &str, mut replace: impl FnMut(&Link<'_>) -> Option<S
     result
 }
 
-/// Whether `text` has the heading that `#name` in an address means, as mdBook and forges name headings.
+/// Whether `text` has a heading to which `#name` in an address leads. mdBook and forges derive the name from the
+/// heading in the same way.
 pub(crate) fn has_heading(text: &str, name: &str) -> bool {
     let named = |heading: &str| -> String {
         let letters = heading.trim().chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));

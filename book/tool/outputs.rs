@@ -35,11 +35,11 @@ impl Extent {
 
 const RUN: &str = "cargo book run ";
 
-/// The grade of a wrong solution is shown in short.
+/// The output of a command that begins with this text is shortened: see [`shortened`].
 const GRADE: &str = "cargo lab grade ";
 
-/// Writes the outputs of the commands in `extent` into `chapters`, or with `check`, prints what is not as it should be.
-/// Returns whether all outputs were right.
+/// Writes the outputs of the commands in `extent` into `chapters`. If `check` is set, only prints the outputs that
+/// differ, and returns whether there are none. Otherwise returns true.
 pub(crate) fn refresh(root: &Path, chapters: &Chapters, extent: &Extent, check: bool) -> Result<bool> {
     let mut is_right = true;
     for path in chapters.paths() {
@@ -62,7 +62,7 @@ pub(crate) fn refresh(root: &Path, chapters: &Chapters, extent: &Extent, check: 
     Ok(is_right || !check)
 }
 
-/// Returns `text` with the outputs that `output` returns for the commands.
+/// Returns `text` with other outputs: `output` returns the new output of a command, or `None` if the old one stays.
 fn replace(text: &str, mut output: impl FnMut(&str) -> Result<Option<String>>) -> Result<String> {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
@@ -86,7 +86,7 @@ fn output(root: &Path, command: &str) -> Result<String> {
     eprintln!("book: {command}");
     let mut words = command.split_whitespace();
     let program = words.next().ok_or_else(|| Error::new("an empty command"))?;
-    // What a failed command prints is an output, too: checks fail here on purpose.
+    // The status of the command is ignored, because some chapters show checks that fail on purpose.
     let output = Command::new(program).args(words).current_dir(root).output();
     let output = output.map_err(|error| Error::new(format!("cannot run `{command}`: {error}")))?;
     if output.stdout.is_empty() {
@@ -94,7 +94,7 @@ fn output(root: &Path, command: &str) -> Result<String> {
         return Err(Error::new(format!("`{command}` printed nothing, but: {message}")));
     }
     let text = String::from_utf8(output.stdout);
-    let text = text.map_err(|_| Error::new(format!("`{command}` prints what is no text")))?;
+    let text = text.map_err(|_| Error::new(format!("the output of `{command}` is not UTF-8")))?;
     Ok(if command.starts_with(GRADE) { shortened(&text) } else { text })
 }
 

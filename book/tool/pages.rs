@@ -18,7 +18,7 @@ pub(crate) fn place(path: &Path) -> PathBuf {
     if is_copied(path) {
         place
     } else if path.extension().is_some_and(|extension| extension == "md") {
-        // mdBook replaces `.md` in all links.
+        // mdBook replaces `.md` with `.html` in all links.
         place.with_extension("html")
     } else {
         place.with_file_name(format!("{}.html", path.file_name().unwrap_or_default().to_string_lossy()))

@@ -1,7 +1,7 @@
-//! The lost wakeup, in all orders in which two CPUs can do their steps.
+//! The lost wakeup, in all orders in which two CPUs can perform their steps.
 //!
 //! Each CPU has a store buffer, as an x86 processor has: a store waits there, where only its own CPU sees it, and
-//! reaches memory later. This is a step of its own, which the CPU does at any time, but at a fence at the latest.
+//! reaches memory later, in a separate step. This step may come at any time before the next fence of the CPU.
 
 use super::{Experiment, Paper};
 
@@ -21,11 +21,11 @@ enum Step {
 
 use Step::{Fence, Load, Store};
 
-/// What happens in an order of the steps, for both CPUs.
+/// The state of memory and of both CPUs after some of the steps.
 #[derive(Clone, Debug, Default)]
 struct State {
     memory: [bool; 2],
-    /// How many steps each CPU has done.
+    /// The number of steps that each CPU has performed.
     done: [usize; 2],
     /// What is in the store buffer of each CPU.
     buffered: [Option<usize>; 2],
@@ -71,7 +71,7 @@ impl Orders {
 }
 
 impl State {
-    /// The store in the buffer of `cpu` reaches memory.
+    /// Returns the state after the store in the buffer of `cpu` has reached memory, or `None` if the buffer is empty.
     fn drained(&self, cpu: usize) -> Option<Self> {
         let word = self.buffered[cpu]?;
         let mut next = self.clone();
@@ -81,7 +81,8 @@ impl State {
         Some(next)
     }
 
-    /// `cpu` does the next step of its program, if there is one and it can.
+    /// Returns the state after the next step of `cpu`. Returns `None` if the program has ended, or if the step is a
+    /// fence and the buffer is not empty.
     fn stepped(&self, cpu: usize, program: &[Step]) -> Option<Self> {
         let step = *program.get(self.done[cpu])?;
         let mut next = self.clone();

@@ -1,5 +1,5 @@
-//! The runs that the chapters show. Each of them is a small program, most of them in the simulator: a seed decides all,
-//! so it prints the same each time, and its timeline is the same.
+//! The runs that the chapters show. Each of them is a small program. Most of them run in the simulator, where a seed
+//! determines everything. So each time they print the same text and have the same timeline.
 
 mod channels;
 mod going_idle;
@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Experiment {
     pub(crate) name: &'static str,
-    /// What it shows, as a part of a sentence.
+    /// What the run shows, as a part of a sentence.
     pub(crate) shows: &'static str,
     body: fn(&mut Paper),
 }
@@ -55,7 +55,7 @@ impl Experiment {
         found.ok_or_else(|| Error::new(format!("there is no run `{name}`; `cargo book list` lists them")))
     }
 
-    /// Runs it. Returns what it prints, and its trace, if it has one.
+    /// Performs the run. Returns what it prints, and its trace if it has one.
     pub(crate) fn perform(&self) -> (String, Option<Trace>) {
         let mut paper = Paper::default();
         (self.body)(&mut paper);
@@ -87,7 +87,7 @@ fn machine(count: usize) -> Config {
     Config { cpus: count, processors: count, seed: 7, ..Config::default() }
 }
 
-/// A list to which all Gs of a run add.
+/// A list to which all Gs of a run can add entries.
 #[derive(Clone, Debug, Default)]
 struct Log<T>(Arc<Mutex<Vec<T>>>);
 

@@ -1,4 +1,4 @@
-//! In which order Gs run that are all on one P.
+//! The order in which the Gs of one P run.
 
 use gmp_sched::sim;
 

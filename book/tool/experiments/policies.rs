@@ -13,7 +13,8 @@ pub(super) const ALL: &[Experiment] = &[Experiment {
     body: policy,
 }];
 
-/// Requests come from a G that computes. Returns how long each of them waited for its answer, sorted.
+/// Eight Gs that compute send requests to a server. Returns how long each request waited for its answer, in ascending
+/// order.
 fn serve() -> Vec<Duration> {
     let (requests, incoming) = sim::channel::<Duration>(100);
     let server = sim::Builder::new().name("server").parameter(7).go(move || {

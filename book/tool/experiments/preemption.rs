@@ -16,7 +16,7 @@ pub(super) const ALL: &[Experiment] = &[
     Experiment { name: "slices", shows: "three Gs compute on one P", body: slices },
 ];
 
-/// A G that sleeps `count` times for 2 ms. Returns by how much the latest of its sleeps was too long.
+/// Sleeps `count` times for 2 ms. Returns the largest time by which a sleep was too long.
 fn latest(count: u32) -> Duration {
     let late = (0..count).map(|_| {
         let begin = sim::elapsed();
@@ -26,7 +26,7 @@ fn latest(count: u32) -> Duration {
     late.max().unwrap_or_default()
 }
 
-/// One P, a G that computes, and one that sleeps.
+/// Runs `compute` in one G, and 20 sleeps of 2 ms in another. Returns the largest time by which a sleep was too long.
 fn beside(compute: fn()) -> Duration {
     let hog = sim::Builder::new().name("hog").go(compute);
     let sleeper = sim::Builder::new().name("sleeper").go(|| latest(20));

@@ -36,7 +36,7 @@ fn wakeup(paper: &mut Paper) {
     paper.line(format!("parks: {}, Ms woken: {}, steals: {}", counts.parks, counts.wakes, counts.steals));
 }
 
-/// Three Gs that do `act`, on one P.
+/// Runs three Gs that call `act` with their number, on one P.
 fn three(paper: &mut Paper, name: &'static str, act: fn(u64)) {
     let report = paper.trace(machine(1), move || {
         let gs = [0, 1, 2].map(|number| sim::Builder::new().name(name).go(move || act(number)));

@@ -13,7 +13,7 @@ pub(super) const ALL: &[Experiment] = &[Experiment {
 /// The number of Gs.
 const GS: usize = 48;
 
-/// Main spawns Gs of 1 ms each on its own P. Returns on which M each of them began.
+/// Main spawns Gs of 1 ms each on its own P. Each of them adds the M on which it ended to `log`.
 fn spawn_all(log: &Log<String>) {
     let gs: Vec<_> = (0..GS).map(|_| log.clone()).collect();
     let gs: Vec<_> = gs

@@ -14,8 +14,8 @@ pub(super) const ALL: &[Experiment] = &[
     Experiment { name: "poller", shows: "a hundred Gs wait for devices on two Ps", body: poller },
 ];
 
-/// Four Gs that do `wait`, and one that computes for 5 ms. It begins when the others wait, because the G that is
-/// spawned last runs first, and the others in the order of their spawns.
+/// Returns a program with four Gs that call `wait`, and one that computes for 5 ms. The computing G begins when the
+/// others wait, because the G that is spawned last runs first, and the others in the order of their spawns.
 fn beside(wait: fn()) -> impl FnOnce() + Send {
     move || {
         let go = |name, body: fn()| sim::Builder::new().name(name).go(body);
@@ -37,7 +37,7 @@ fn system_calls(paper: &mut Paper) {
     paper.line(said("the P is handed off", &handed));
 }
 
-/// A hundred Gs that do `wait`.
+/// Runs a hundred Gs that call `wait`.
 fn hundred(wait: fn()) {
     let gs: Vec<_> = (0..100).map(|_| sim::go(wait)).collect();
     gs.into_iter().for_each(|g| g.join().expect("no G panics"));
