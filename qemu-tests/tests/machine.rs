@@ -14,7 +14,8 @@ use boot::qemu::Firmware;
 use libtest_mimic::{Arguments, Trial};
 use qemu_tests::{Guest, Runner, Test};
 
-/// A test that keeps all CPUs of the host busy for a minute. It is ignored unless `GMP_TESTS` is `all`, as in CI.
+/// A test that keeps the CPUs of the host busy for at least five seconds with each of its numbers of CPUs. It is
+/// ignored unless `GMP_TESTS` is `all`, as in CI.
 const LONG: &str = "soak::a_while";
 
 fn main() -> ExitCode {
