@@ -2,8 +2,8 @@
 //! CPUs. Tests that are marked as hidden are left out.
 //!
 //! For example, a test `heap::grows` for 1, 2 and 8 CPUs becomes the three tests `smp1::heap::grows`,
-//! `smp2::heap::grows` and `smp8::heap::grows`. All of them run if `GMP_TESTS` is `all`, as in CI, or if there is a
-//! filter. Otherwise, only the one with the most CPUs runs: `smp8::heap::grows`. `--exact`, `--ignored` and `--list` work
+//! `smp2::heap::grows` and `smp8::heap::grows`. All of them run if `GMP_TESTS` is `all`, or if there is a filter.
+//! Otherwise, only the one with the most CPUs runs: `smp8::heap::grows`. `--exact`, `--ignored` and `--list` work
 //! as usual. `--nocapture` shows the consoles while the tests run.
 
 use std::env;
@@ -15,7 +15,7 @@ use libtest_mimic::{Arguments, Trial};
 use qemu_tests::{Guest, Runner, Test};
 
 /// A test that keeps the CPUs of the host busy for at least five seconds with each of its numbers of CPUs. It is
-/// ignored unless `GMP_TESTS` is `all`, as in CI.
+/// ignored unless `GMP_TESTS` is `all`.
 const LONG: &str = "soak::a_while";
 
 fn main() -> ExitCode {

@@ -1,7 +1,7 @@
 //! Runs programs in the simulator, each with many seeds. A failure shows its seed. `GMP_SIM_SEED=17 cargo test -p
 //! gmp-sched --test simulation TEST` repeats the run with seed 17. `GMP_SIM_SEEDS=1000000` runs that many seeds, and
-//! `GMP_SIM_SEEDS=2000..4000` runs the seeds of this range. With `GMP_TESTS=all`, as in CI, there are five times as many
-//! seeds as without it.
+//! `GMP_SIM_SEEDS=2000..4000` runs the seeds of this range. With `GMP_TESTS=all`, there are five times as many seeds as
+//! without it.
 //!
 //! `GMP_SIM_SEED=17 GMP_SIM_TRACE=FILE cargo test -p gmp-sched --test simulation TEST` also writes the timeline of the
 //! run, as `FILE.html` for a browser and `FILE.json` for Perfetto. A relative path begins at the root of the
