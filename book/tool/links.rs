@@ -24,17 +24,19 @@ impl Link<'_> {
 
 /// Returns the links to files in `text`, but not those in blocks of code.
 pub(crate) fn of(text: &str) -> Vec<Link<'_>> {
-    let mut links = Vec::new();
-    let (mut begin, mut is_code) = (0, false);
-    for line in text.split_inclusive('\n') {
+    prose(text).flat_map(|(begin, line)| of_line(line, begin)).collect()
+}
+
+/// The lines of `text` that are not in blocks of code, with their positions.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let (mut end, mut is_code) = (0, false);
+    text.split_inclusive('\n').filter_map(move |line| {
+        let begin = end;
+        end += line.len();
         let is_fence = line.trim_start().starts_with("```");
         is_code ^= is_fence;
-        if !is_code && !is_fence {
-            links.extend(of_line(line, begin));
-        }
-        begin += line.len();
-    }
-    links
+        (!is_code && !is_fence).then_some((begin, line))
+    })
 }
 
 fn of_line(line: &str, begin: usize) -> impl Iterator<Item = Link<'_>> {
@@ -68,7 +70,7 @@ pub(crate) fn has_heading(text: &str, name: &str) -> bool {
         let letters = heading.trim().chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
         letters.flat_map(char::to_lowercase).map(|letter| if letter == ' ' { '-' } else { letter }).collect()
     };
-    text.lines().any(|line| line.starts_with('#') && named(line.trim_start_matches('#')) == name)
+    prose(text).any(|(_, line)| line.starts_with('#') && named(line.trim_start_matches('#')) == name)
 }
 
 #[cfg(test)]
@@ -77,8 +79,9 @@ mod tests {
 
     #[test]
     fn headings_are_found_by_their_names() {
-        let text = "# The `pick`, and *stealing*\n";
+        let text = "# The `pick`, and *stealing*\n```sh\n# a comment\n```\n";
         assert!(has_heading(text, "the-pick-and-stealing") && !has_heading(text, "the-pick"));
+        assert!(!has_heading(text, "a-comment"), "it is in a block of code");
     }
 
     #[test]

@@ -86,7 +86,11 @@ impl Server {
 }
 
 pub(crate) fn connect(port: u16) -> TcpStream {
-    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("QEMU listens");
+    connect_to((Ipv4Addr::LOCALHOST, port))
+}
+
+pub(crate) fn connect_to(address: (Ipv4Addr, u16)) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("QEMU or the machine listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
     stream.set_write_timeout(Some(PATIENCE)).expect("a limit");
     stream

@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::Ipv4Addr;
 use std::process::Stdio;
 
 use super::namespaces::run_inside;
-use super::server::Running;
+use super::server::{Running, connect_to};
 use super::{boot, send_and_compare};
 
 const MACHINE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
@@ -25,7 +25,7 @@ fn serve_over_tap(options: &[&str], bytes: usize) -> u64 {
     assert_eq!(said, "echo: port 7\n");
     let before = sent_to_tap();
     for bytes in [0, bytes] {
-        send_and_compare(TcpStream::connect((MACHINE, 7)).expect("the machine listens"), bytes);
+        send_and_compare(connect_to((MACHINE, 7)), bytes);
     }
     let after = sent_to_tap();
     output.read_to_string(&mut said).expect("text");
