@@ -22,7 +22,7 @@ fn converse(machine: &Server, request: &[u8]) -> String {
 
 #[test]
 fn pages_are_served() {
-    let machine = Server::start(&["--smp=2"], ("httpd", 80), 8);
+    let machine = Server::start(&["--smp=2"], ("httpd", 80), 9);
     let close = "Host: x\r\nConnection: close\r\n\r\n";
     let answer = converse(&machine, format!("GET / HTTP/1.1\r\n{close}").as_bytes());
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("<h1>It works</h1>"), "{answer}");
