@@ -19,8 +19,9 @@ use std::sync::Mutex;
 
 use super::overflow::AlternateStack;
 use super::park::Thread;
+use super::platform::run_machine;
 use super::stack::{self, PAGE};
-use super::{Native, lock, run_machine};
+use super::{Native, lock};
 use crate::base::error::OutOfResources;
 use crate::entities::machine::NewMachine;
 

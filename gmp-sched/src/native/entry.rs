@@ -4,8 +4,9 @@ use core::panic::AssertUnwindSafe;
 use std::panic;
 use std::sync::mpsc;
 
+use super::platform::BodyEnds;
 use super::watch::Watch;
-use super::{BodyEnds, Native, alive, exception, overflow, panic_hook, pool, schedtrace, stack, watch};
+use super::{Native, alive, exception, overflow, panic_hook, pool, schedtrace, stack, watch};
 use crate::entities::scheduler::Scheduler;
 use crate::lifecycle::closure::__rust_begin_short_backtrace;
 use crate::lifecycle::exit::exit_body;

@@ -11,7 +11,8 @@ use std::thread;
 
 use super::overflow::AlternateStack;
 use super::park::{self, Thread};
-use super::{Native, preempt, run_machine};
+use super::platform::run_machine;
+use super::{Native, preempt};
 use crate::base::error::OutOfResources;
 use crate::entities::machine::NewMachine;
 
