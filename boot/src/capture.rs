@@ -23,11 +23,11 @@ pub struct Capture {
 
 impl Capture {
     /// Checks that the file can be written, and makes the pipe. If the file exists, its content is kept until the first
-    /// bytes arrive. Returns also the end of the pipe for QEMU.
+    /// bytes arrive. Also returns QEMU's end of the pipe.
     ///
     /// # Errors
     ///
-    /// [`Error::Output`] if the file cannot be written. [`Error::Qemu`] if there can be no pipe.
+    /// [`Error::Output`] if the file cannot be written. [`Error::Qemu`] if the pipe cannot be made.
     pub(crate) fn start(file: &Path) -> Result<(Self, File), Error> {
         let mut reserved = Reserved::default();
         reserved.add(file).map_err(|error| cannot(file, &error))?;
@@ -38,7 +38,8 @@ impl Capture {
             let mut frames = frames;
             let copied = copy(&mut frames, &name);
             if copied.is_err() {
-                // While the pipe is full, QEMU waits, and the machine with it.
+                // The other frames are read and dropped. Otherwise the pipe would become full, and QEMU and the machine
+                // would wait for ever.
                 io::copy(&mut frames, &mut io::sink())?;
             }
             copied
@@ -62,7 +63,7 @@ fn cannot(file: &Path, error: &io::Error) -> Error {
     Error::Output(format!("cannot write the frames to {}: {error}", file.display()))
 }
 
-/// Copies all frames to the file, whose old content is lost when the first ones arrive.
+/// Copies all frames to the file. The old content of the file is kept until the first bytes arrive.
 fn copy(frames: &mut PipeReader, file: &Path) -> io::Result<()> {
     let mut first = [0; 4096];
     let count = frames.read(&mut first)?;
@@ -96,7 +97,7 @@ mod tests {
         }
     }
 
-    /// Also if there are more frames than a pipe has room for.
+    /// There are more frames than the pipe has room for, so the write returns only if the frames are still read.
     #[test]
     fn file_without_room_is_an_error_and_does_not_stop_the_machine() {
         let (capture, mut end) = Capture::start("/dev/full".as_ref()).expect("a file");

@@ -1,12 +1,13 @@
-//! Where the checkout is that contains the kernel, its programs and what else this command builds.
+//! Finds the checkout of this project, which contains the kernel, its programs, and everything else that this command
+//! builds.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Returns the root of the checkout that contains the kernel: the one in which cargo runs this command, and otherwise
-/// the one from which it was compiled. Checkouts that share a target directory share the command, so the two may
-/// differ.
+/// Returns the root of the checkout. If cargo runs this command for a package in a checkout of this project, that is
+/// the checkout. Otherwise it is the checkout from which this command was compiled. The two may differ, because
+/// checkouts that share a target directory share the executable of this command.
 #[must_use]
 pub fn root() -> &'static Path {
     static ROOT: OnceLock<PathBuf> = OnceLock::new();

@@ -4,8 +4,9 @@
 //! A file has one line for each piece of the input. The line begins with the instant at which the piece comes, in
 //! seconds since the start of the machine, by the machine's clock. After the instant, there is a text in quotes, or the
 //! word `end`, which ends the input. The word `keys` before a text says that the text was typed on a terminal, so that
-//! some keys have a meaning (see [`boot_protocol::input::Keys`]). The word `frame` says that it is a frame of the network,
-//! and no input of the program. The word `fails` takes the place of `end` if the rest of the input could not be read:
+//! some keys have a meaning (see [`boot_protocol::input::Keys`]). The word `frame` before a text says that the text is
+//! a frame of the network, and not input of the program. The word `fails` takes the place of `end` if the rest of the
+//! input could not be read. An example:
 //!
 //! ```text
 //! # what the user types

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_pro
 /// The process ids of running children, each with what belongs to the child.
 pub(crate) type List<T> = Mutex<BTreeMap<i32, T>>;
 
-/// Locks a list. The ids on the list are those of children that have not been waited for, as long as it is locked.
+/// Locks a list. While the list is locked, each id on it is that of a child that has not been waited for.
 pub(crate) fn lock<T>(list: &List<T>) -> MutexGuard<'_, BTreeMap<i32, T>> {
     // Poisoning is ignored, because the map is consistent even if a holder of the lock has panicked.
     list.lock().unwrap_or_else(PoisonError::into_inner)
@@ -29,14 +29,14 @@ pub(crate) fn send_to_all<T>(list: &BTreeMap<i32, T>, signal: Signal) {
 
 /// A child process. Dropping it ends the child.
 ///
-/// When a child that has ended is waited for, its id is free, and another process may get it. So the id leaves the list
-/// in the same critical section. Otherwise a signal could end that other process.
+/// When a child that has ended is waited for, its id is free, and another process may get it. So the child is waited
+/// for, and its id is removed from the list, in one critical section. Otherwise a signal could end that other process.
 #[derive(Debug)]
 pub(crate) struct ListedChild<T: 'static> {
     child: Child,
     list: &'static List<T>,
-    /// The status of the child. `None` until it has been waited for. From then on, its id on the list would be that of
-    /// another child.
+    /// The status of the child. `None` until the child has been waited for. After that, its id may be that of another
+    /// process.
     status: Option<ExitStatus>,
 }
 

@@ -136,7 +136,7 @@ fn run(order: &Order, elf: &Path, script: Option<&[Piece]>) -> Result<u8, Error>
     let recording = Recording::start(order.trace.as_deref(), order.profile.as_deref(), order.until)?;
     let published = order.top.then(|| SharedMemory::new(Purpose::Numbers)).transpose()?;
     let shared: Vec<_> = recording.as_ref().map(Recording::memory).into_iter().chain(published.as_ref()).collect();
-    // The live view occupies the terminal. So if there is a view, the program is told that its standard error is no
+    // The live view occupies the terminal. So if there is a view, the program is not told that its standard error is a
     // terminal.
     let has_terminal = io::stderr().is_terminal() && !order.top;
     let configuration = order.configuration.clone().with_stderr(has_terminal);
@@ -187,7 +187,7 @@ fn run(order: &Order, elf: &Path, script: Option<&[Piece]>) -> Result<u8, Error>
 }
 
 /// If the run was deterministic and failed, prints the command that repeats it. `took_input` says whether the program
-/// read input that was not recorded.
+/// has asked for input that was not recorded.
 fn say_how_to_repeat(order: &Order, shown: &Result<u8, Error>, took_input: bool) {
     if order.configuration.icount && !matches!(shown, Ok(0) | Err(Error::Closed | Error::Output(_))) {
         let words: Vec<OsString> = env::args_os().skip(1).collect();

@@ -161,7 +161,7 @@ mod tests {
         assert!(found[HEADER_BYTES + content.len()..].iter().all(|&byte| byte == 0));
     }
 
-    /// Also for the parts that are zero, because the machine may write to them.
+    /// Space is also reserved for the parts of the disk that are zero, because the machine may write to them.
     #[test]
     fn memory_is_reserved_for_the_disk_and_no_more() {
         let directory = tempfile::tempdir().expect("a directory");

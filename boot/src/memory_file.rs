@@ -67,7 +67,7 @@ fn no_room(bytes: u64, why: &str) -> io::Error {
 fn reserve(mut file: &File, length: u64, used: u64) -> io::Result<()> {
     file.set_len(length)?;
     match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, used)) {
-        // The file system cannot reserve space, but has space for what was written.
+        // This file system does not support `fallocate`. Writing zeros also allocates the space.
         Err(Errno::OPNOTSUPP) => {
             let zeros = vec![0; 1 << 20];
             let mut rest = used;

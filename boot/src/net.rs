@@ -17,8 +17,8 @@ pub enum Net {
     /// No network.
     #[default]
     None,
-    /// A network in QEMU itself, which needs no rights on the host. The machine can connect to where the host can, and
-    /// to the host as 10.0.2.2. The host can connect only to the ports that are given.
+    /// A network in QEMU itself, which needs no rights on the host. The machine can connect to whatever the host can
+    /// connect to, and to the host itself as 10.0.2.2. The host can connect only to the ports that are given.
     User,
     /// The network of a TAP device of the host, with this name. The device must exist, and the user must have the right
     /// to use it.
@@ -44,7 +44,7 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// A port of the host's loopback address that leads to a port of the machine. `Display` says so.
+/// A port of the host's loopback address that leads to a port of the machine. `Display` writes this as a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Port {
     /// The protocol of both ports.
@@ -73,7 +73,7 @@ pub(crate) fn description(net: &Net, ports: &[Port]) -> Option<String> {
             };
             format!("user,id=net{}", ports.iter().map(lead).collect::<String>())
         }
-        // QEMU runs no scripts, which would set up the device, and would need the rights of root.
+        // By default, QEMU would run scripts that set up the device, which needs the rights of root.
         Net::Tap(name) => format!("tap,id=net,ifname={name},script=no,downscript=no"),
     })
 }
@@ -112,7 +112,8 @@ pub(crate) fn check(net: &Net, ports: &[Port]) -> Result<(), Error> {
              sudo ip tuntap add {name} mode tap user $USER && sudo ip link set {name} up"
         )));
     }
-    // All of them are kept until the last one is checked, so that one that is given twice is in use.
+    // The sockets stay open until all ports have been checked, so that a port that is given twice is found to be in
+    // use.
     let mut bound: Vec<OwnedFd> = Vec::new();
     for &Port { protocol, host, .. } in ports {
         let address = (Ipv4Addr::LOCALHOST, host);

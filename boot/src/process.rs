@@ -171,7 +171,7 @@ pub(crate) fn spawn(command: Command) -> io::Result<Child> {
 }
 
 fn thread_is_gone(error: impl StdError) -> io::Error {
-    io::Error::other(format!("the thread that starts QEMU is gone: {error}"))
+    io::Error::other(format!("the thread that starts programs is gone: {error}"))
 }
 
 /// Makes Linux end the child process of `command` when this process ends. The command must be started by [`spawn`].

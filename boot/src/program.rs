@@ -101,7 +101,7 @@ impl Program {
         } else if binary.is_some() {
             Err(Error::Usage("--bin is for the path of a crate, not for a file".into()))
         } else if !kind.is_file() {
-            // A device may have no end, and a FIFO no writer.
+            // A device may have no end, and opening a FIFO blocks until it has a writer.
             Err(Error::Usage(format!(
                 "`{shown}` is not a regular file; a program is a name, the path of a crate, or an ELF file"
             )))
@@ -114,7 +114,8 @@ impl Program {
     }
 }
 
-/// Returns whether `name` is what [`Program::find`] accepts: the name of a program, or the path of a crate.
+/// Returns whether `name` is the name of a program or the path of a crate. ([`Program::find`] also accepts the path of
+/// an ELF file.)
 ///
 /// # Errors
 ///

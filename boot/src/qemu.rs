@@ -290,7 +290,7 @@ impl Configuration {
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if it has not.
+    /// [`Error::Usage`] if there is not enough room.
     pub fn check_bus(&self, memories: usize) -> Result<(), Error> {
         /// The slots of QEMU's chipset `q35`, without the two that the chipset itself has.
         const SLOTS: usize = 30;

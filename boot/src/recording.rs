@@ -60,7 +60,7 @@ pub fn address_of_reached(elf: &Path) -> Result<u64, Error> {
 ///
 /// # Errors
 ///
-/// [`Error::Usage`] if `timeline` has no name of a file, as `.` and `/`.
+/// [`Error::Usage`] if `timeline` does not end with the name of a file, for example if it is `..` or `/`.
 pub fn check_name(timeline: &Path) -> Result<(), Error> {
     let what = || format!("the files of a timeline cannot be named after the folder `{}`", timeline.display());
     timeline.file_name().map(drop).ok_or_else(|| Error::Usage(what()))

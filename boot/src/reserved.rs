@@ -6,7 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Files that can be written. The content of a file that existed before is kept until a result is written, because the
-/// run may end without a result. Dropping this value removes the other files if they are still empty.
+/// run may end without a result. Dropping this value removes the files that did not exist before, if they are still
+/// empty.
 #[derive(Debug, Default)]
 pub(crate) struct Reserved {
     /// The files that did not exist before.

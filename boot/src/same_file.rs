@@ -1,5 +1,5 @@
-//! Finds files that a command line names twice. Two results in one file would destroy each other, and so would a result
-//! in a file that is read.
+//! Finds files that a command line names twice. Two results in one file would overwrite each other, and a result in a
+//! file that is read would overwrite what is to be read.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -10,11 +10,11 @@ use crate::Error;
 /// A file that a command line names, with the option that does so.
 pub type Named = (&'static str, PathBuf);
 
-/// Checks that each of the files `written` is neither another one of these nor one of the files `others`.
+/// Checks that `written` does not name a file twice, and that no file in `written` is also named in `others`.
 ///
 /// # Errors
 ///
-/// [`Error::Usage`] if two of them are the same file.
+/// [`Error::Usage`] if a file is named twice in this way.
 pub fn check(written: &[Named], others: &[Named]) -> Result<(), Error> {
     let named = written.iter().chain(others).map(|(option, name)| (option, name, Identity::of(name)));
     let named: Vec<_> = named.collect();
@@ -31,7 +31,8 @@ pub fn check(written: &[Named], others: &[Named]) -> Result<(), Error> {
 enum Identity {
     /// The device and the number of the file.
     Number(u64, u64),
-    /// The name of a file that does not exist yet, in a folder that is named in the same way each time.
+    /// The path of a file that does not exist yet. The path of its folder is canonical, so all names of this file have
+    /// the same path.
     Name(PathBuf),
 }
 

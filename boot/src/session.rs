@@ -120,7 +120,8 @@ pub struct Session {
     held_input: Option<(Receiver<InputPiece>, Destination)>,
     /// Set when the machine asks for input.
     asked_for_input: Arc<AtomicBool>,
-    /// What writes the frames of the network to a file. `None` if there is no such file, or after it has been taken.
+    /// The thread that writes the frames of the network to a file. `None` if there is no such file, or after
+    /// [`take_capture`](Self::take_capture).
     capture: Option<Capture>,
     /// The pipe to QEMU's standard input, which stays open although the machine takes its input from memory.
     _unused_pipe: Option<ChildStdin>,
@@ -230,8 +231,8 @@ impl Session {
         self.input.clone()
     }
 
-    /// Takes what writes the frames of the network to a file, if there is such a file. After the end of the machine,
-    /// the caller can find out whether all frames have been written.
+    /// Returns the [`Capture`] that writes the frames of the network to a file, if there is such a file. After the end
+    /// of the machine, the caller finds out by [`Capture::finish`] whether all frames have been written.
     pub fn take_capture(&mut self) -> Option<Capture> {
         self.capture.take()
     }

@@ -1,12 +1,14 @@
 //! What signals to this process do to it and to the programs that it has started.
 //!
 //! SIGINT (Ctrl-C on a terminal), SIGTERM and SIGHUP (the terminal was closed) end this process and all its programs at
-//! once. There is one exception: while a [`DeferredEnd`] exists, the first of these signals only ends the machines. The
-//! main thread then sees that the machine has ended, writes what was recorded of the run, and drops the `DeferredEnd`,
-//! which ends this process by that signal.
+//! once. There are two exceptions.
 //!
-//! There is another exception: the first SIGINT is for the program on the machine, if that program wants to know of it. After
-//! two seconds, and at the second SIGINT, the above holds.
+//! While a [`DeferredEnd`] exists, the first of these signals only ends the machines. The main thread then sees that
+//! the machine has ended, writes what was recorded of the run, and drops the `DeferredEnd`, which ends this process by
+//! that signal.
+//!
+//! If the program on the machine has asked for the first SIGINT, this SIGINT is only passed to the program. At the
+//! second SIGINT, and also if the program still runs two seconds after the first, `boot` does what is described above.
 
 use core::mem::{self, MaybeUninit};
 use core::ptr;
@@ -64,7 +66,8 @@ fn handle(signal: i32) {
     }
 }
 
-/// The input of the program that wants to know of the first SIGINT.
+/// The input of the program that has asked for the first SIGINT. `None` if no program has asked, or after the first
+/// SIGINT.
 static PROGRAM: Mutex<Option<Input>> = Mutex::new(None);
 
 fn program() -> MutexGuard<'static, Option<Input>> {
@@ -72,12 +75,13 @@ fn program() -> MutexGuard<'static, Option<Input>> {
     PROGRAM.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Passes the first SIGINT to a program, which has asked for it.
+/// From now on, the first SIGINT is passed to the program that receives `input`. The program has asked for this.
 pub(crate) fn pass_first_interrupt_to(input: Input) {
     *program() = Some(input);
 }
 
-/// Passes a SIGINT to the program, if it wants to know of it and has not been told. Returns whether the program was told.
+/// Passes a SIGINT to the program, if the program has asked for the first SIGINT and has not received one yet. Returns
+/// whether a SIGINT was passed.
 fn has_interrupted_program() -> bool {
     let Some(input) = program().take() else { return false };
     let is_sent = input.try_send((Kind::Keys, vec![INTERRUPT_KEY])).is_ok();
@@ -122,7 +126,7 @@ fn end() -> MutexGuard<'static, End> {
     END.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns whether `signal` is to end only the machines. If so, records that it has, so that the next one ends this
+/// Returns whether `signal` is to end only the machines. If so, records this, so that the next signal ends this
 /// process.
 fn is_deferred(signal: i32) -> bool {
     let mut end = end();

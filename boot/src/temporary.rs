@@ -1,5 +1,5 @@
 //! Temporary folders, in which files are prepared. Such a folder is removed when its [`TemporaryFolder`] is dropped,
-//! and also if SIGINT or SIGTERM ends this process.
+//! and also if SIGINT, SIGTERM or SIGHUP ends this process.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -46,15 +46,16 @@ pub(crate) struct Wire {
 /// A QEMU process with its pipes, which stay open.
 pub(crate) type Network = (Process, ChildStdout, ChildStdin);
 
-/// Returns QEMU's arguments for the device with which a machine waits for the host. `backend` is what gets its bytes.
+/// Returns QEMU's arguments for the device with which a machine waits for the host. `backend` is the character device
+/// of QEMU that receives the bytes that the machine writes.
 pub(crate) fn pace_device(backend: &str) -> [OsString; 4] {
     let device = format!("isa-debugcon,chardev=pace,iobase={PACE_PORT:#x}");
     ["-chardev", &format!("{backend},id=pace"), "-device", &device].map(OsString::from)
 }
 
-/// Starts the network of a machine that gets its input from `memory`. If that is a script, the frames are in the
-/// memory, and there is no network. The network's QEMU writes its frames to the pipe `capture`, if there is one, and takes
-/// it over.
+/// Starts the network of a machine that gets its input from `memory`. If the memory contains a script, the frames are
+/// part of the script, and no network is started. If there is a pipe `capture`, it is taken, and the network's QEMU
+/// writes all frames to it.
 ///
 /// # Errors
 ///
@@ -99,7 +100,7 @@ fn show_errors(messages: impl io::Read) {
     lines.filter(|line| !line.ends_with("with no nics")).for_each(|line| say(&line));
 }
 
-/// Says why the network has ended, unless it has because the machine has.
+/// Prints why the network has ended, unless the reason is that the machine has ended.
 fn report(result: io::Result<()>) {
     if let Err(error) = result
         && !matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe)
@@ -120,7 +121,7 @@ fn receive(mut network: UnixStream, feed: &Feed) -> io::Result<()> {
 }
 
 /// Passes frames from the machine to the network, whenever the machine has checked the memory. Makes the machine wait
-/// if its clock is ahead.
+/// if its clock is ahead of the host's.
 fn send(mut network: UnixStream, mut sent: Sent, mut paced: UnixStream) -> io::Result<()> {
     let mut next = Instant::now();
     loop {

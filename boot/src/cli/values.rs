@@ -28,7 +28,7 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads a port of the host and one of the machine, after the protocol if that is not TCP.
+/// Reads a port of the host and a port of the machine. The protocol may come before them; the default is TCP.
 pub(super) fn port(text: &str) -> Result<Port, String> {
     let (protocol, ports) = match text.split_once(':') {
         Some(("udp", rest)) => (Protocol::Udp, rest),

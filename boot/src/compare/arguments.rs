@@ -145,7 +145,8 @@ impl Arguments {
     }
 
     /// Returns the filters for the benchmarks. If instructions are counted, the word `net` is replaced by the names of
-    /// the benchmarks that use the loopback. Otherwise it is left out, because it selects the servers.
+    /// the benchmarks that use the loopback. If time is measured, the word is left out, because it then selects the
+    /// servers.
     pub fn benchmark_filters(&self, setting: Setting) -> Vec<String> {
         let loopback = if setting == Setting::Instructions { &LOOPBACK[..] } else { &[] };
         let is_net = self.filters.iter().any(|filter| filter == FILTER);

@@ -12,7 +12,7 @@ pub enum Kind {
     Network,
     /// Work of the program itself, which shows what the compilers and, with several Ps, the placement of threads cost.
     Computation,
-    /// What a thread costs that is made for a G, and how much memory a G takes.
+    /// The cost of creating a thread for a G, and the memory that a G takes.
     Resource,
 }
 

@@ -1,8 +1,8 @@
 //! The workloads of the network that need two computers: a client on the host loads a server. For all peers, the client
 //! is the program `load` on threads. Our server is the program `httpd`. Those of Go and tokio are in `boot/peers`.
 //!
-//! They run with the filter `net` only, in the settings that measure time. Where instructions are counted, there is
-//! no network but the loopback, and both of its ends are in one program: the benchmark.
+//! These workloads run only with the filter `net`, and only in the settings that measure time. If instructions are
+//! counted, the only network is the loopback, and both ends of each connection are in one program: the benchmark.
 
 use core::fmt::Write as _;
 use core::time::Duration;
@@ -26,7 +26,8 @@ use crate::qemu::{Configuration, Net, Port, Protocol};
 /// The filter that selects these workloads.
 pub(super) const FILTER: &str = "net";
 
-/// The workloads of the benchmarks that it selects. (`skynet_100k` also contains the word.)
+/// The workloads of the benchmark that this filter selects if instructions are counted. They are listed by name,
+/// because the name `skynet_100k` also contains the word `net`.
 pub(super) const LOOPBACK: [&str; 5] = ["net_connect", "net_echo", "net_poll_wake", "net_stream", "net_request"];
 
 /// The port on which the servers of machines listen.
@@ -61,7 +62,7 @@ const BULKS: [Workload; 2] = [
 /// The workload after which the latencies at half its rate are measured.
 const HALVED: &str = "net_http_32";
 
-/// How many times as many requests a server on the host gets as one on a machine.
+/// A server on the host gets this many times the requests that a server on a machine gets.
 const NATIVE: u32 = 10;
 
 /// A server that can be started, and the client.
@@ -207,7 +208,7 @@ impl Server {
                 (Some(machine), None, output)
             }
             Place::Host(program, words) => {
-                // All servers have as many threads, or Ps, as they may use CPUs.
+                // Each server has as many threads, or Ps, as it may use CPUs. So `taskset` also sets the number of Ps.
                 let mut command = Command::new("taskset");
                 command.args(["--cpu-list", &format!("0-{}", order.procs - 1)]).arg(program).args(*words);
                 let takes_address = words == &["serve"];
@@ -229,8 +230,8 @@ fn free_port() -> Result<u16, Error> {
     bound.map(|address| address.port()).map_err(|error| Error::Usage(format!("there is no free port: {error}")))
 }
 
-/// Waits until a server has printed a line such as `httpd: port 80`. Returns the line before it, if there is one. The
-/// output is then read until it ends, so that the server never waits for it.
+/// Waits until a server has printed a line such as `httpd: port 80`. Returns the line before it, if there is one. A
+/// thread then reads the output until it ends, so that the pipe is never full and the server never waits.
 fn wait_until_it_listens(output: ChildStdout) -> Result<String, Error> {
     let (sender, listens) = mpsc::channel();
     thread::spawn(move || {
@@ -239,7 +240,7 @@ fn wait_until_it_listens(output: ChildStdout) -> Result<String, Error> {
         while output.read_until(b'\n', &mut line).is_ok_and(|count| count != 0) {
             let text = String::from_utf8_lossy(&line).trim().to_owned();
             if text.contains(": port ") {
-                // Nobody waits any more if the time is over.
+                // The send fails if the receiver has been dropped, because the time is over.
                 let _ = sender.send(Ok(before));
                 return drop(output.read_to_end(&mut line));
             }

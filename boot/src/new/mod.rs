@@ -12,7 +12,8 @@ use crate::qemu::shell_quoted;
 /// The source of the program with which a new crate begins.
 const PROGRAM: &str = include_str!("program.rs");
 
-/// The `Cargo.lock` of the kernel's workspace. The new crate gets a copy.
+/// The `Cargo.lock` of the kernel's workspace, as it was when this command was compiled. It lists the packages of the
+/// workspace.
 const LOCK: &str = include_str!("../../../Cargo.lock");
 
 /// Words that cannot be the name of a crate or of its binary. They are keywords of Rust, names of Rust's libraries, and
@@ -56,7 +57,8 @@ pub fn create(path: &Path) -> Result<String, Error> {
     ))
 }
 
-/// Writes the files of the crate `name` into the folder `path`, which is empty. The errors of files are made by `cannot`.
+/// Writes the files of the crate `name` into the folder `path`, which is empty. `cannot` converts an I/O error to the
+/// error that is returned.
 fn fill(path: &Path, name: &str, cannot: impl Fn(io::Error) -> Error) -> Result<(), Error> {
     let folder = path.canonicalize().map_err(&cannot)?;
     let root = checkout::root().canonicalize().map_err(&cannot)?;

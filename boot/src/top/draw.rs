@@ -1,4 +1,4 @@
-//! The picture of the live view, for a terminal of any size: its lines.
+//! The picture of the live view, as lines of text for a terminal of any size.
 
 use super::model::{Processor, Values};
 

@@ -31,7 +31,8 @@ const LINES: usize = 200;
 /// The settings of the terminal before the view. `None` while no view is shown.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
-/// Locked while what was kept is printed. What the machine prints later waits for this.
+/// Locked while the kept output is printed. Later output of the machine waits for this lock, so that it is printed
+/// after the kept output.
 static PRINTING: Mutex<()> = Mutex::new(());
 /// Whether the view was left because the process was stopped (Ctrl-Z). The view is shown again when the process
 /// continues.
@@ -79,7 +80,8 @@ pub(crate) fn leave() {
     let mut guard = lock(&KEPT);
     let Some(mut kept) = guard.take() else { return };
     let _printing = lock(&PRINTING);
-    // Without this, a signal that comes now could not end this process before all is printed.
+    // A signal that ends this process calls this function, too. If the lock were held during the printing, that call
+    // would wait, and the process would end only after all is printed.
     drop(guard);
     let mut screen = Screen::standard();
     let mut print = || -> io::Result<()> {

@@ -14,14 +14,14 @@ use crate::compare::setting::Peer;
 use crate::host_program;
 use crate::program::target_directory;
 
-/// Builds our benchmark on threads.
+/// Builds our benchmark for threads of the host.
 pub(super) fn build_ours() -> Result<PathBuf, Error> {
     let words = ["bench", "--no-run", "--package", "gmp-sched", "--bench", "workloads"];
     let failed = |why: &str| Error::Build(format!("our benchmark does not build: {why}"));
     cargo_build("Cargo.toml", &words, None, "workloads").map_err(|why| failed(&why))
 }
 
-/// Builds one of our programs, on threads.
+/// Builds one of our programs for threads of the host.
 pub(in crate::compare) fn build_program(name: &str) -> Result<PathBuf, Error> {
     let words = ["build", "--release", "--package", "programs", "--bin", name];
     let failed = |why: &str| Error::Build(format!("our program {name} does not build: {why}"));

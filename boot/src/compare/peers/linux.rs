@@ -43,7 +43,8 @@ const MODULES: [&str; 8] = [
     "virtio_net",
 ];
 
-/// The commands of the shell before each program. 10,000 connections have more files than Linux allows by default.
+/// The commands of the shell before each program. `ulimit` is needed for 10,000 connections, which use more file
+/// descriptors than Linux allows by default.
 const BEFORE: &str = "#!/bin/busybox sh
 /bin/busybox mount -t proc proc /proc
 /bin/busybox mount -t devtmpfs devices /dev
@@ -51,7 +52,8 @@ const BEFORE: &str = "#!/bin/busybox sh
 ulimit -n 65536
 ";
 
-/// The commands for an address on QEMU's user network.
+/// The commands that load the modules, and give the machine its address. The addresses are those of QEMU's user
+/// network, and also those that are used with a TAP device.
 const NETWORK: &str = "for module in $MODULES; do [ -e /lib/$module.ko ] && /bin/busybox insmod /lib/$module.ko; done
 /bin/busybox ip addr add 10.0.2.15/24 dev eth0
 /bin/busybox ip link set eth0 up
@@ -172,8 +174,8 @@ fn download(kept: &Path, dropped: &Path) -> Result<(), Error> {
     let kernel = kernel.ok_or_else(|| {
         Error::Build(format!("{what}: apt-cache knows no package {}. {advice}", KERNELS.join(" or ")))
     })?;
-    // By default, apt-get of the administrator downloads as another user, who may not write to this folder, and warns
-    // of that.
+    // If root runs apt-get, it downloads as another user by default. That user may not write to this folder, so apt-get
+    // would print a warning.
     let download = ["apt-get", "--quiet", "--option", "APT::Sandbox::User=root", "download"];
     tool(&[&download[..], &[&kernel, "busybox-static"]].concat(), dropped, what, advice)?;
     for package in files(dropped) {

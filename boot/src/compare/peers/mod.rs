@@ -64,7 +64,8 @@ impl Program {
             (Peer::Ours, _) => Ok(Self::Kernel(machine::build("bench")?)),
             (Peer::Go, Setting::Native) => Ok(Self::Host(go::build(cache)?, Vec::new())),
             (Peer::Go, _) => Ok(Self::Linux(linux::Linux::get(cache, go::build(cache)?)?)),
-            // The libraries of Rust.
+            // The other peers are Rust libraries. One program contains all of them, and its first argument selects the
+            // library.
             (peer, _) => Ok(Self::Host(host::build_peers()?, vec![peer.name().to_owned()])),
         }
     }
