@@ -7,7 +7,7 @@ use crate::Error;
 
 /// Characters that a folder for intermediate files cannot have in its path, and what cannot use them:
 ///
-/// - Cargo puts folders of this folder, and of the target directory, into `LD_LIBRARY_PATH`, whose entries are
+/// - Cargo puts paths below this folder, and below the target directory, into `LD_LIBRARY_PATH`, whose entries are
 ///   separated by `:`.
 /// - LLVM's linker replaces `%` by random digits in the name of its output.
 /// - Flags of the compiler are separated by the byte 0x1f in `CARGO_ENCODED_RUSTFLAGS`.
