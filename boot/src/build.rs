@@ -57,7 +57,7 @@ pub(crate) const CLEARED: [&str; 8] = [
 /// The options of a build.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Whether to build with optimisation and with checks.
+    /// The profile, which determines the optimisation and the checks.
     pub profile: Profile,
     /// The target to compile for.
     pub target: Target,

@@ -193,7 +193,7 @@ fn package(manifest: &Path) -> Result<(Metadata, Package), Error> {
     let cannot = |why: &dyn core::fmt::Display| Error::Usage(format!("cannot read `{}`: {why}", manifest.display()));
     let manifest = manifest.canonicalize().map_err(|error| cannot(&error))?;
     check_unicode(&manifest)?;
-    // Cargo would refuse this path, too, but without its name.
+    // Cargo would also refuse this path, but its message would not contain the path.
     if let Some(target) = env::var_os("CARGO_TARGET_DIR") {
         check_unicode(target.as_ref())?;
     }

@@ -47,7 +47,7 @@ pub enum Event {
     Output(Stream, Vec<u8>),
     /// The machine has ended.
     Ended(Ending),
-    /// The deadline has passed. Output that came before it may follow as further events.
+    /// The deadline has passed. Output that came before the deadline may follow as further events.
     TimedOut,
 }
 

@@ -49,7 +49,7 @@ type Workload = (&'static str, &'static str, &'static [&'static str], u32);
 const RATES: [Workload; 3] = [
     ("net_http_1", "/", &["--connections", "1"], 2_000),
     ("net_http_32", "/", &["--connections", "32"], 8_000),
-    // QEMU accepts a connection of the host late, and has room for two that wait.
+    // QEMU accepts connections of the host late, and has room for only two connections that wait.
     ("net_http_connect", "/", &["--connections", "2", "--close"], 1_000),
 ];
 

@@ -60,7 +60,7 @@ fn cannot_record(file: &Path, error: &io::Error) -> Error {
     Error::Output(format!("cannot record the input in {}: {error}", file.display()))
 }
 
-/// Returns the pieces that the machine has taken from the memory, with the instants at which it has.
+/// Returns the pieces that the machine has taken from the memory, with the instants at which it has taken them.
 fn taken(memory: &InputMemory) -> io::Result<Vec<Piece>> {
     let mut pieces = Vec::new();
     for index in 0..memory.size.entries {
