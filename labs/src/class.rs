@@ -49,9 +49,9 @@ impl FromStr for Shard {
 #[derive(Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Record {
-    /// What was graded, so that a submission that was handed in again is graded again.
+    /// The text that was graded. If the student hands in another text, it is graded again.
     submission: String,
-    /// The grader's files at the time, for the same reason.
+    /// A hash of the grader's files at the time (see [`fingerprint`]). If they change, the submission is graded again.
     grader: String,
     points: u32,
     /// The word of each check's verdict, by the check's name. Empty if the submission was refused.
@@ -336,7 +336,7 @@ fn page(lab: &Lab, records: &[(&String, Record)]) -> String {
     )
 }
 
-/// What the pages of a class look like, by day and by night.
+/// The style of the pages of a class, for light and dark screens.
 pub(crate) const STYLE: &str = ":root{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif}\
     body{max-width:50em;margin:2em auto;padding:0 1em}table{width:100%;border-collapse:collapse}\
     th,td{padding:.15em .5em;vertical-align:top;text-align:right;font-variant-numeric:tabular-nums}";

@@ -12,15 +12,15 @@ use serde::Deserialize;
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 
-/// The seconds of processor time that a compiler may take. That of the scheduler takes less than 60 on a slow computer.
+/// The seconds of processor time that a compiler may take. For the scheduler it takes less than 60 on a slow computer.
 const SECONDS: u64 = 300;
 /// The address space that a compiler may use.
 const MEMORY: u64 = 8 << 30;
-/// The largest file that it may write. The largest that it has to is a tenth of that.
+/// The largest file that a compiler may write: ten times the largest one that it has to write.
 const FILE: u64 = 2 << 30;
 
-/// What cargo says of a compiler that a signal has ended, at a limit, and why that was, as far as it can be known. The
-/// signals are SIGXCPU, SIGXFSZ and SIGABRT.
+/// What cargo prints if a signal has ended a compiler at a limit, and the reason. The signals are SIGXCPU, SIGXFSZ and SIGABRT.
+/// The compiler aborts if it gets no memory, but also for other reasons.
 const LIMITS: [(&str, &str); 3] = [
     ("(signal: 24", "it takes too much time to compile"),
     ("(signal: 25", "it makes too large a file when it is compiled"),
@@ -83,8 +83,8 @@ pub(crate) fn run(mut cargo: Command, progress: &Progress) -> Result<Output> {
     cargo.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = cargo.spawn().map_err(fails)?;
     let process = Pid::from_raw(child.id().cast_signed());
-    // The compilers inherit the limits. The time has two: at the first, SIGXCPU ends a compiler, and so tells which limit it was;
-    // at the second, 10 s later, SIGKILL would.
+    // The compilers inherit the limits. The time has two limits. At the first, SIGXCPU ends a compiler, and this signal says
+    // that it was the limit of the time. At the second, 10 s later, SIGKILL would end a compiler that ignores SIGXCPU.
     for (resource, limit) in [(Resource::Cpu, SECONDS), (Resource::As, MEMORY), (Resource::Fsize, FILE)] {
         let maximum = if resource == Resource::Cpu { limit + 10 } else { limit };
         // This fails only if the process has already ended.
@@ -119,7 +119,8 @@ impl Output {
         self.said("warning").filter_map(|warning| warning.rendered.as_deref()).collect()
     }
 
-    /// Why the compiler refuses the source: its errors, or the limit at which it has ended. `None` if it was not the source.
+    /// Why the compiler refuses the source: its errors, or the limit at which it was ended. `None` if the source is not to
+    /// blame.
     pub(crate) fn refusal(&self) -> Option<Refusal> {
         let is_of_computer = |error: &Diagnostic| {
             let text = error.rendered.as_deref().unwrap_or_default();

@@ -1,7 +1,8 @@
 //! The contest of a lab: the submissions that pass all checks, in the order of their scores.
 //!
-//! A figure is a number of the simulated machine or, under `--icount`, of instructions, so it is the same in each run.
-//! With its par, a figure gets 100 points, with half of it 200, and the score is the mean by the weights of the figures.
+//! A figure is a time on the simulated machine or, with `--icount`, a number of instructions, so it is the same in each run.
+//! A figure that is equal to its par gets 100 points, and one that is half its par gets 200. The score is the mean of the
+//! points, weighted by the weights of the figures.
 
 use std::fmt::Write as _;
 
@@ -15,11 +16,11 @@ use crate::tree::{NotBuilt, Program, Tree};
 /// The most points that a figure gets, so that none decides alone.
 const MOST: u64 = 400;
 
-/// The figure of a policy whose run fails. It gets no points. So a policy does not gain by a failure in a run in which
-/// others are better.
+/// The figure of a policy whose run fails. It gets no points. If it did not count at all, as a missing figure does, a policy
+/// would gain by a failure in a run in which others are better.
 const FAILED: u64 = u64::MAX;
 
-/// Returns the figures of the policy in `tree`, in their order. One that this computer cannot find is missing.
+/// Returns the figures of the policy in `tree`, in the order of `lab`. A figure that this computer cannot measure is `None`.
 pub(crate) fn measure(lab: &Lab, tree: &Tree) -> Result<Vec<Option<u64>>> {
     lab.figures.iter().map(|figure| value(lab, figure, tree)).collect()
 }
@@ -76,7 +77,7 @@ impl Entry {
     }
 }
 
-/// The places of `entries`, the first first. Equal scores have the same place.
+/// The entries with their places, the best first. Equal scores have the same place.
 fn places(entries: &[Entry]) -> Vec<(usize, &Entry)> {
     let mut sorted: Vec<&Entry> = entries.iter().collect();
     sorted.sort_by_key(|entry| (core::cmp::Reverse(entry.score), entry.name.clone()));

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use clap::error::ErrorKind::{DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, MissingRequiredArgument};
 
-/// Checks that `parse` accepts the words after `command` wherever a document shows it, or that they only lack some at the end.
+/// Checks that `parse` accepts the words after `command` wherever a document shows it. If a document shows only the beginning
+/// of a command, `parse` may refuse the words because others are missing at the end.
 pub(crate) fn check(command: &str, parse: impl Fn(&[&str]) -> Result<(), clap::Error>) {
     let (mut text, mut count) = (String::new(), 0);
     read(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap(), &mut text);

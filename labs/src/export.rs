@@ -54,7 +54,8 @@ pub(crate) fn remove_solutions(labs: &[Lab], lab: &Lab, copy: &Path) -> Result<(
             Ordering::Equal => other.starter()?.fill(copy, &other.holes)?,
             Ordering::Greater => {
                 other.stand_in()?.fill(copy, &other.holes)?;
-                // It is in the holes, so it is no secret, and by this file `status` knows it from what a student has written.
+                // The file stays: its text is in the holes anyway, and `status` needs the file to distinguish this text from
+                // what a student has written.
                 continue;
             }
         }
@@ -82,7 +83,7 @@ mod tests {
     use crate::git;
     use crate::lab::Lab;
 
-    /// What stands in no hole. (The book's anchors count as holes.)
+    /// The lines that are in no hole. (The book's anchors count as holes.)
     fn outside_of_anchors(text: &str) -> String {
         let mut is_inside = false;
         let mut outside = |line: &&str| {
@@ -98,7 +99,8 @@ mod tests {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// A line that code elsewhere has, too, and a line of what is in the hole instead, are no secrets.
+    /// A line of a solution is no secret if other code contains it, too, or if it is also in the text that replaces the
+    /// solution.
     #[test]
     fn exported_repository_has_no_line_of_a_solution_that_is_not_due() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -124,7 +126,7 @@ mod tests {
             assert!(lines.len() > 10);
             let patterns = tempfile::NamedTempFile::new().unwrap();
             fs::write(patterns.path(), lines.join("\n")).unwrap();
-            // The only commit has all there is, so this searches everything.
+            // There is no other commit, so this searches the whole repository.
             let search = ["grep", "-ohF", "-f", patterns.path().to_str().unwrap(), "HEAD"];
             let mut found: Vec<String> = git_prints(place.path(), &search).lines().map(str::to_string).collect();
             found.sort();

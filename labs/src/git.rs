@@ -39,7 +39,7 @@ pub(crate) fn other_branch(root: &Path, lab: u32) -> Result<Option<String>> {
 }
 
 /// Makes the branch of a lab from the current commit, and goes there. Refuses if the branch exists, or if there are changes
-/// that are not committed: they would come along to the new branch, and what is half written there would not compile.
+/// that are not committed: they would come along to the new branch, and half-written code would not compile there.
 pub(crate) fn begin(root: &Path, lab: u32) -> Result<()> {
     let branch = branch(lab);
     if has_begun(root, lab)? {
@@ -100,14 +100,14 @@ pub(crate) fn text_at(root: &Path, commit: &str, path: &str) -> Result<Option<St
 /// Makes `folder` a checkout with one commit, which contains all its files.
 pub(crate) fn init(folder: &Path, message: &str) -> Result<()> {
     must(folder, &["init", "--quiet", "--initial-branch=main"])?;
-    // What the checkout at hand has is wanted, even if a rule says that git is to ignore it.
+    // `--force` also adds files that git is to ignore: the checkout from which they were copied has them in git.
     must(folder, &["add", "--all", "--force"])?;
     commit(folder, &[], message)
 }
 
 /// Commits `files`, even if they have not changed; if none are named, what was added.
 pub(crate) fn commit(root: &Path, files: &[&str], message: &str) -> Result<()> {
-    // The commit is made by this command, so it does not depend on who uses git here.
+    // The author is this command, because the user's git may have no name yet, or may want to sign commits.
     let options = ["-c", "user.name=cargo lab", "-c", "user.email=lab@localhost", "-c", "commit.gpgsign=false"];
     must(
         root,

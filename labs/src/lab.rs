@@ -78,7 +78,7 @@ pub(crate) struct Check {
 pub(crate) enum Proof {
     /// Tests of `labs/checks`.
     Tests(Vec<String>),
-    /// Models, which loom runs in all interleavings: the names of their tests, without `models::`.
+    /// Models, which loom runs in all interleavings with at most two preemptions: the names of their tests, without `models::`.
     Models(Vec<String>),
     /// Runs of the student's program on threads of this computer.
     Threads(Vec<Run>),

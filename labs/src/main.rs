@@ -160,7 +160,8 @@ fn main() -> ExitCode {
             return if error.use_stderr() { ExitCode::from(64) } else { ExitCode::SUCCESS };
         }
     };
-    // Cargo says at run time in which checkout it runs. The one at compile time may be another, if both share a target directory.
+    // The variable at run time names the checkout in which cargo runs. This program may have been compiled in another checkout,
+    // if both share a target directory.
     let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let root = Path::new(&package).parent().expect("the crate is in a workspace");
     match obey(&cli.command, root) {

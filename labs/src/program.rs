@@ -29,7 +29,7 @@ pub(crate) struct Run {
 const LIMIT: &str = "60";
 /// The status of `boot` when the time is over.
 const TIME_OVER: i32 = 103;
-/// How the last line of `boot` begins if the machine did not get as far as to the program.
+/// How the last line of `boot` begins if the machine did not get as far as the program.
 const HAS_NOT_BEGUN: &str = "boot: the kernel has printed nothing";
 /// The status of `boot` if it cannot build the program. A program may end with the same status.
 const DOES_NOT_BUILD: i32 = 65;
@@ -104,8 +104,9 @@ pub(crate) fn on_machine(
     command.output().map_err(|error| Error::file("run", boot, &error))
 }
 
-/// Why `boot` has failed, if the program is not to blame: it could not be built, QEMU has failed or hangs, or this computer was too
-/// slow to take the output. The last line of `boot` says that, and what QEMU has said comes before it. Or something has ended `boot`.
+/// Why `boot` has failed, if the student's program is not to blame. Something has ended `boot`, or the build has failed for
+/// another reason than an error in that program, or QEMU has failed or hangs, or this computer was too slow to take the output.
+/// The last line of `boot` says which, and the lines before it are the output of QEMU.
 pub(crate) fn failure(output: &Output) -> Option<String> {
     let errors = String::from_utf8_lossy(&output.stderr);
     match output.status.code() {
@@ -153,7 +154,7 @@ mod tests {
         let said = "qemu: no such library\nboot: QEMU failed; see its output above";
         assert_eq!(failure(104, failed).as_deref(), Some(said));
         assert_eq!(failure(2, failed), None);
-        // The machine hangs, with and without a kernel that runs.
+        // The machine hangs before the kernel has printed anything, and while the program runs.
         let (late, silent) =
             ("boot: time-out: the program still ran after 60s\n", "boot: the kernel has printed nothing\n");
         assert!(failure(103, &[late, silent].concat()).is_some());

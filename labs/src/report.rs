@@ -1,5 +1,4 @@
-//! What the command prints and writes. Nothing of it depends on the computer or on the time, so two runs print the
-//! same.
+//! What the command prints and writes. It does not depend on the time, so two runs on one computer print the same.
 
 use std::fmt;
 use std::path::Path;
@@ -128,7 +127,7 @@ impl<'a> Grade<'a> {
     }
 }
 
-/// Returns the text of a verdict, with at most [`LINES`] lines of it.
+/// Returns the first [`LINES`] lines of the text of a verdict, and says how many more it has.
 fn reason(verdict: &Verdict) -> String {
     let text = verdict.to_string();
     let lines: Vec<&str> = text.lines().collect();

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::lab::{Check, Lab, Proof};
 use crate::tree::{NotBuilt, Program, Tree};
 
-/// The word of the verdict with which a grade is not final.
+/// The word for [`Verdict::NotRun`]. A grade with this verdict is not final.
 pub(crate) const NOT_RUN: &str = "not run";
 
 /// How a check ended.
@@ -117,13 +117,13 @@ pub(crate) enum Outcome {
 /// would depend on what else the computer does.
 const LIMIT: u64 = 20;
 
-/// A test that takes longer on the clock waits for something that does not come.
+/// A test that has not ended after this time on the clock waits for something that does not come.
 const STANDS_STILL: Duration = Duration::from_secs(600);
 
 /// The address space that a test may use. Code that allocates without end must not fill the computer's memory.
 const MEMORY: u64 = 8 << 30;
 
-/// The largest file that a test may write. Only a trace is one.
+/// The largest file that a test may write. The checks write no files but traces.
 const FILE: u64 = 256 << 20;
 
 /// How many bytes of a test's output are read.
@@ -157,9 +157,9 @@ pub(crate) fn check(lab: &Lab, tree: &Tree) -> Result<Outcome> {
     Ok(Outcome::Checked(verdicts, warnings))
 }
 
-/// Like [`check`], in a copy of a checkout. What does not compile there is the fault of what is checked only if the starter
-/// compiles in its place: otherwise the checkout is broken, or this computer, and nobody may lose points for that. For the same
-/// reason, a check that is lost is an error.
+/// Like [`check`], in a copy of a checkout. If a submission does not compile there, but the starter does, the fault is in the
+/// submission. If the starter does not compile either, the checkout or this computer is broken. Nobody may lose points for
+/// that, so the result is an error. For the same reason, [`Verdict::Lost`] is an error.
 pub(crate) fn check_copy(lab: &Lab, copy: &Tree) -> Result<Outcome> {
     let outcome = check(lab, copy)?;
     match &outcome {
@@ -230,11 +230,11 @@ fn answer_of(test: &str, status: ExitStatus, text: &str) -> Option<String> {
     text.lines().find_map(|line| Some(line.split_once("answer: ")?.1.trim().to_string()))
 }
 
-/// Runs one test. Returns how it ended, or `None` if it stood still, and what it printed.
+/// Runs one test. Returns how it ended, or `None` if it was still running after [`STANDS_STILL`], and what it printed.
 fn execute(program: &Path, test: &str, trace: Option<&Path>) -> Result<(Option<ExitStatus>, String)> {
     let mut command = Command::new(program);
     command.env_remove("GMP_LAB_TRACE").envs(trace.map(|trace| ("GMP_LAB_TRACE", trace)));
-    // Nothing is captured: what the harness keeps is lost if the process ends before the test does.
+    // The harness must not capture the output, because captured output is lost if the process ends before the test does.
     command.args([test, "--exact", "--test-threads=1", "--nocapture"]);
     command.env("LOOM_MAX_PREEMPTIONS", "2").env("RUST_BACKTRACE", "0");
     limited(command, Outputs::Both)
@@ -260,7 +260,7 @@ pub(crate) fn limited(mut command: Command, outputs: Outputs) -> Result<(Option<
     });
     command.stdin(Stdio::null()).stdout(end);
     let mut child = command.spawn().map_err(fails)?;
-    // The output is to end when the program ends, so only the program may have the other end of the pipe.
+    // The reader below sees the end of the output when all copies of the pipe's other end are closed. `command` has copies.
     drop(command);
     let process = Pid::from_raw(child.id().cast_signed());
     // At the first limit of the time the process gets SIGXCPU, by which this end is recognised. At the second limit it
@@ -319,7 +319,7 @@ pub(crate) fn verdict_of_signal(test: &str, signal: i32) -> Verdict {
     let test = test.to_string();
     match signal {
         _ if signal == Signal::XCPU.as_raw() => Verdict::Hangs { test },
-        // Neither a limit of this file nor the test sends this signal.
+        // SIGXCPU ends the process before it reaches the second limit of the time. So something else has sent this signal.
         _ if signal == Signal::KILL.as_raw() => Verdict::Lost {
             test,
             reason: "something killed it, as a computer does that has no memory left".to_string(),

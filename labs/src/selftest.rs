@@ -13,8 +13,8 @@ use crate::report::Grade;
 use crate::run::{Outcome, answer, check};
 use crate::tree::Tree;
 
-/// A quick test judges only this many wrong solutions, and the hostile ones. Of a lab that can be exported, it judges
-/// all except the hostile ones only in the exported repository.
+/// A quick test judges only this many wrong solutions, and the hostile ones. If the lab can be exported, it judges the hostile
+/// ones in this repository, and everything else in the exported one.
 const QUICK: usize = 2;
 
 /// Tests `labs`, or `only` one of them, and prints each result. Returns whether all are as they should be.
@@ -50,7 +50,8 @@ pub(crate) fn run(labs: &[Lab], only: Option<&Lab>, root: &Path, quick: bool) ->
             export::remove_solutions(labs, lab, tree.root())?;
             is_right &= judge_starter("starter, exported")?;
             is_right &= judge("solution, exported", &solution, &|grade, _| grade.failed().is_empty())?;
-            // A check that uses a later lab's hole, where a stand-in is now, might find less.
+            // A check might miss a mistake here that it finds in this repository, because the holes of later labs have
+            // stand-ins.
             for wrong in mistaken.iter().take(if quick { QUICK } else { mistaken.len() }) {
                 let Fate::Fails(fails) = &wrong.fate else { continue };
                 is_right &= judge(&format!("{}, exported", wrong.name), &wrong.filling, &|grade, warnings| {
@@ -63,7 +64,6 @@ pub(crate) fn run(labs: &[Lab], only: Option<&Lab>, root: &Path, quick: bool) ->
         } else {
             is_right &= judge_starter("starter")?;
         }
-        // All of this checkout is in the copy again.
         tree.renew(root)?;
         let count = match (quick, lab.is_exported) {
             (true, true) => 0,
@@ -73,7 +73,7 @@ pub(crate) fn run(labs: &[Lab], only: Option<&Lab>, root: &Path, quick: bool) ->
         for wrong in mistaken.iter().take(count).chain(&hostile) {
             is_right &= match &wrong.fate {
                 Fate::Fails(fails) => judge(&wrong.name, &wrong.filling, &|grade, warnings| {
-                    // What does not compile fails all checks, but teaches nothing.
+                    // A wrong solution that does not compile fails all checks, but does not test them.
                     warnings.is_some() && grade.fails(fails)
                 })?,
                 Fate::DoesNotCompile => judge(&wrong.name, &wrong.filling, &|_, warnings| warnings.is_none())?,

@@ -35,7 +35,7 @@ impl Checkout {
         checkout
     }
 
-    /// One whose check can be built: a workspace with the packages by which checks are made.
+    /// A checkout whose check can be built: a workspace with the packages that `cargo lab` builds for it.
     fn with_checks() -> Self {
         let checkout = Self::new();
         let manifest = |name: &str| format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
@@ -218,7 +218,7 @@ fn checkout_that_does_not_compile_costs_nobody_points() {
         "\"name\",\"points\",\"is-one\",\"refused\"\n\
          \"ann\",10,\"ok\",\"\"\n\"bob\",0,\"FAILED\",\"\"\n\"cid\",0,\"-\",\"\"\n"
     );
-    // What does not compile in the student's own checkout is the student's, and fails the check.
+    // A compile error in the file of the hole is the student's, so the check fails.
     fs::write(checkout.source(), SOURCE.replace("    1", "    undefined()")).unwrap();
     assert_eq!(checkout.obey(&Order::Check { lab: 1 }), Ok(false));
 }
@@ -242,12 +242,12 @@ fn commands_of_the_guide_succeed() {
     let output = Command::new("sh").args(["-euc", &script]).current_dir(root).output().unwrap();
     let (printed, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{printed}\n{errors}");
-    // The solution and the starter.
+    // Ann has handed in the solution, and Bob the starter.
     assert!(printed.contains("\"ann\",100") && printed.contains("\"bob\",0"), "{printed}\n{errors}");
 }
 
-/// Of the labs whose models in `labs/puzzles` no test compares with the scheduler: a number that changes with the code in the holes in
-/// `gmp-sched`, as it was when somebody compared it with the model.
+/// For each lab whose model in `labs/puzzles` no test compares with the scheduler: a hash of the code in its holes in
+/// `gmp-sched`, from when somebody last compared this code with the model.
 const COMPARED: [(u32, u64); 3] = [(4, 0x4aa2_55ea_c1b7_69e8), (6, 0xbc46_08cd_bfcc_9616), (8, 0x471f_bd34_d3ee_1dbb)];
 
 #[test]
@@ -256,7 +256,7 @@ fn models_were_compared_with_the_scheduler_as_it_is() {
     let labs = crate::lab::Lab::all(root).unwrap();
     for (number, compared) in COMPARED {
         let lab = labs.iter().find(|lab| lab.number == number).unwrap();
-        // In the repository of a class, there are neither solutions nor wrong ones.
+        // The repository of a class has neither the solutions nor the wrong solutions.
         if !lab.folder.join("wrong").exists() {
             continue;
         }

@@ -42,9 +42,9 @@ pub(crate) enum Program {
     Models,
     /// The program that a student has written, on threads.
     OnThreads,
-    /// What boots it on the machine.
+    /// The command `boot`, which runs that program on the machine.
     Boot,
-    /// What makes pages of traces.
+    /// The program that converts a trace into the page of its timeline.
     Converter,
 }
 
@@ -54,7 +54,8 @@ impl Program {
     fn ask(self, cargo: &mut Command) -> Option<&'static str> {
         match self {
             Self::Checks { is_optimised } => {
-                // The second package is that of the converter: so both have the same features of the libraries.
+                // `timeline` is the package of the converter. Cargo chooses the features of the libraries for all packages of a
+                // command, so the checks and the converter use the same compiled libraries.
                 cargo.args(["test", "--no-run", "-p", "lab-checks", "-p", "timeline", "--test", "checks"]);
                 cargo.args(["--config", UNOPTIMISED]);
                 if is_optimised {
@@ -76,7 +77,7 @@ impl Program {
                 cargo.args(["build", "-p", "boot", "--bin", "boot"]);
                 None
             }
-            // With the scheduler that the checks use, which is compiled already.
+            // These options are those of the checks, so the scheduler is not compiled again.
             Self::Converter => {
                 cargo.args(["build", "-p", "lab-checks", "-p", "timeline"]);
                 cargo.args(["--profile", "test", "--example", "convert"]);
@@ -114,8 +115,8 @@ impl Tree {
         Ok(Self { shows_progress: true, ..Self::copy_number(root, 0)? })
     }
 
-    /// Like [`copy_of`](Self::copy_of): one of several copies, which are used at the same time, and show no progress.
-    /// Waits until no other grader uses this one.
+    /// Like [`copy_of`](Self::copy_of), for several copies that are used at the same time. They show no progress. Waits until
+    /// no other grader uses the copy with this number.
     pub(crate) fn copy_number(root: &Path, number: usize) -> Result<Self> {
         let place = root.join("target/lab").join(if number == 0 { "copy".into() } else { format!("copy-{number}") });
         let lock = lock(&place).map_err(|error| Error::file("lock", &place, &error))?;
@@ -125,7 +126,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Makes this copy of the workspace at `root` a copy again.
+    /// Undoes all changes in this copy of the workspace at `root`, and takes over those of the workspace.
     pub(crate) fn renew(&self, root: &Path) -> Result<()> {
         mirror(root, &self.root)
     }
@@ -161,8 +162,9 @@ impl Tree {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.current_dir(&self.root).env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("RUSTFLAGS");
         if let Some(folder) = program.ask(&mut cargo) {
-            // A student edits one file and checks again, so only what the edit concerns is compiled. A crate is in many parts
-            // for that, which a variable for builds without edits may have changed. Nobody sees a backtrace of a check.
+            // A student edits one file and checks again, so the compiler is to compile only the parts of the crate that the
+            // edit concerns. `.ci/run` sets both variables to values for builds without edits. The checks have no debug
+            // information, because they show no backtraces.
             cargo.env("CARGO_INCREMENTAL", "1").env_remove("CARGO_PROFILE_DEV_CODEGEN_UNITS");
             cargo.args(["--config", "profile.dev.debug=false"]).arg("--target-dir").arg(self.target.join(folder));
         }

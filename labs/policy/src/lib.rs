@@ -15,8 +15,8 @@ pub struct LabPolicy;
 
 impl Policy for LabPolicy {
     // ANCHOR: place
-    /// The rank is a time: when the G became runnable, and for a G that computes, later by the head start of the others. So
-    /// a G that has waited for longer than the head start runs before all that come then.
+    /// The rank is a time: when the G became runnable, and for a G that computes, later by the head start of those that answer.
+    /// So a G that computes and has waited for longer than the head start runs before all Gs that become runnable now.
     fn place(&self, ready: &Ready, processors: &mut dyn Iterator<Item = ProcessorState>) -> Place {
         const HEAD_START: u64 = 100_000_000;
         let here = ready.processor;
@@ -28,7 +28,8 @@ impl Policy for LabPolicy {
         if ready.parameter != ANSWERS {
             return Place { rank: now + HEAD_START, processor: here };
         }
-        // It waits here, unless what runs or waits here is as urgent. In this case, it goes where the least urgent G runs.
+        // It goes to the P whose most urgent G, running or waiting, is less urgent than those of the other Ps. If several Ps
+        // are equal, it stays here.
         let urgency = |state: &ProcessorState| state.running.unwrap_or(u64::MAX).min(state.first);
         let of = |state: &ProcessorState| (urgency(state), state.id == here);
         let calmest = processors.max_by_key(|state| of(state));
@@ -43,7 +44,7 @@ impl Policy for LabPolicy {
     // ANCHOR_END: preempts
 
     // ANCHOR: steal
-    /// Half of what waits on the P on which most waits.
+    /// Half of the Gs that wait on the P on which most wait.
     fn steal(&self, victims: &mut dyn Iterator<Item = ProcessorState>) -> Option<Theft> {
         let fullest = victims.max_by_key(|victim| victim.waiting)?;
         Some(Theft { from: fullest.id, count: fullest.waiting.div_ceil(2) })

@@ -20,7 +20,8 @@ pub struct Waiting {
 ///
 /// It may not. The text is the promise that would be broken.
 pub fn allows(begun: Waiting, others: &[Waiting]) -> Result<(), &'static str> {
-    /// What a G that answers may be late by because of one that computes, and any G because of any other.
+    /// `LATE[0]`: a G that answers runs before one that computes and came earlier, if it came less than this later.
+    /// `LATE[1]`: no G runs before one that came more than this earlier.
     const LATE: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(200)];
     for other in others {
         if other.answers && !begun.answers && other.since < begun.since + LATE[0] {

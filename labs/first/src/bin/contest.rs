@@ -1,5 +1,5 @@
 //! The part of the contest of lab 9 that runs on the machine: with `--icount` and one CPU, a nanosecond is an
-//! instruction. Prints how many a run took.
+//! instruction. Prints how many instructions a run took.
 
 #![no_std]
 #![cfg_attr(not(test), no_main)]
@@ -21,7 +21,7 @@ fn main(arguments: &[&str]) -> i32 {
             return 1;
         }
     };
-    // Once before, so that stacks and caches are there.
+    // The first run is not measured. It allocates the stacks, and fills the caches.
     run();
     let begin = now();
     run();
