@@ -1,5 +1,5 @@
-//! Wrong system calls, for those who test tests: a model of two Ps, their Ms and sysmon, and what may be wrong with the
-//! way in which a P goes from M to M. A sequence of steps finds a flaw if, after one of them, one sees another G or
+//! Wrong system calls, on which the tests of students are tried: a model of two Ps, their Ms and sysmon, and what may be wrong
+//! with the way in which a P goes from M to M. A sequence of steps finds a flaw if, after one of them, one sees another G or
 //! another M on a P, or another number of Ms.
 
 use alloc::collections::VecDeque;
@@ -28,8 +28,8 @@ pub enum Step {
     Call(usize),
     /// sysmon checks all calls, 20 us after its last check.
     Check,
-    /// The same, but the M whose P sysmon takes first returns in the meantime: it is counted as blocked, and has its P
-    /// still.
+    /// The same, but the M whose P sysmon takes first returns in the meantime: when it is counted as blocked already, and still
+    /// has its P.
     CheckAndReturn,
     /// The call that has lasted longest ends. Without a P for it, its G waits in the queue.
     Return,
@@ -106,7 +106,7 @@ struct Model {
     seen: Seen,
     /// The Ms without a P that are not in a call. The one that became idle last is woken first.
     idle: Vec<usize>,
-    /// The Ms in calls, without a P. A flaw may count too many or too few.
+    /// The number of Ms in calls, without a P. With a flaw, it may be too large or too small.
     blocked: usize,
     calls: Vec<Call>,
 }
@@ -194,7 +194,7 @@ impl Model {
     /// Passes the P on. Perhaps a G becomes runnable after the look for work.
     fn hand_off(&mut self, index: usize, work: Option<usize>) {
         let has_work = !self.seen.queue.is_empty();
-        // Who submits work now wakes an M for another P that is idle, but not for this one.
+        // If work is submitted now, an M is woken for another P that is idle, but not for this one, which is not idle yet.
         work.into_iter().for_each(|work| self.submit(work));
         self.seen.holders[index] = None;
         if has_work && !self.has(Flaw::PutsThePAside) || !has_work && self.has(Flaw::WakesAnMForNothing) {

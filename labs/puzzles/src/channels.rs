@@ -1,5 +1,5 @@
-//! Wrong channels, for those who test tests: a model of a channel, and what may be wrong with it. A sequence of steps
-//! finds a flaw if, after one of them, some step has ended otherwise with the flaw than without.
+//! Wrong channels, on which the tests of students are tried: a model of a channel, and what may be wrong with it. A sequence of
+//! steps finds a flaw if, after one of them, some step has ended otherwise with the flaw than without.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -93,7 +93,7 @@ impl Model {
         self.flaw == Some(flaw)
     }
 
-    /// Takes a step, the number of which is its value, too.
+    /// Takes a step. If it sends, its number is the value.
     pub fn take(&mut self, step: Step) {
         let number = self.ends.len();
         self.ends.push(None);

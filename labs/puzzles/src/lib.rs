@@ -1,8 +1,8 @@
-//! The puzzles of lab 0: programs with something to find out. In each, a few Gs are the cause of what one sees. An
-//! answer names them. It is checked by a run without them, in which the effect must be gone.
+//! The puzzles of lab 0: programs with something to find out. In each, a few Gs or functions are the cause of what one sees,
+//! and an answer names them. The answer is checked by runs without one of them, in which the effect must be gone.
 //!
-//! And models that are wrong, for those labs in which students test tests: an answer is a [trial], a short sequence of
-//! steps that shows what is wrong. A lab has a file with the model and its flaws, and one in [trials] with the answers.
+//! And models with flaws, for the labs in which students write tests. An answer is a [trial], a short sequence of steps that
+//! shows a flaw. A lab has a file with the model and its flaws, and one in [trials] with the answers.
 //!
 //! | lab | model | step |
 //! |---|---|---|

@@ -1,5 +1,5 @@
-//! Wrong picks and wrong thieves, for those who test tests: a model of three Ps and the global queue, and what may be
-//! wrong with it. A sequence of steps finds a flaw if, with the flaw, a pick of it takes another G.
+//! Wrong picks and wrong thieves, on which the tests of students are tried: a model of three Ps and the global queue, and what
+//! may be wrong with it. A sequence of steps finds a flaw if, with the flaw, a pick of it takes another G.
 //!
 //! The model follows `docs/policy.md`, with smaller numbers: a turn of the global queue comes after two slices and not
 //! after 61, a P takes one G of that queue and not its share, and a thief visits the next P and then the one after it,

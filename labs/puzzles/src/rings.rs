@@ -1,5 +1,5 @@
-//! Wrong rings, for those who test tests: a model of a run queue, and models with one flaw each. A sequence of steps
-//! finds a flaw if a step of it gives something else with the flaw than without.
+//! Wrong rings, on which the tests of students are tried: a model of a run queue, and models with one flaw each. A sequence of
+//! steps finds a flaw if a step of it gives something else with the flaw than without.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -1,5 +1,5 @@
-//! Wrong signals, for those who test tests: a G that waits for a device, act by act, with the raise, the limit and the
-//! M that polls, and what may be wrong with it. A schedule finds a flaw if it ends, with the flaw, with a [`Harm`].
+//! Wrong signals, on which the tests of students are tried: a G that waits for a device, act by act, with the raise, the limit
+//! and the M that polls, and what may be wrong with it. A schedule finds a flaw if it ends, with the flaw, with a [`Harm`].
 //!
 //! The states of the signal are those of `library/device_signals.rs`. The G waits again and again. A wait has a
 //! *generation*, a number: the commit of a wait whose limit was short may still be under way when the G waits again.
@@ -20,13 +20,14 @@ pub enum Party {
     /// The commit, on the M that the G has left. It *arms* the limit, and then makes PARKING WAITING. If the signal was
     /// raised in the meantime, the G goes on, unless the limit has readied it.
     Commit,
-    /// The interrupt handler of the device. It *raises* the signal: WAITING becomes QUEUED, and most other states
-    /// RAISED. If it became QUEUED, the next act of the handler puts it on the raised list, and tells an M.
+    /// The interrupt handler of the device. It *raises* the signal: WAITING becomes QUEUED, EMPTY and PARKING become RAISED,
+    /// and the other states stay. If the signal became QUEUED, the next act of the handler puts it on the raised list, and
+    /// tells an M.
     Raise,
     /// The limit of the wait is over. If the wait has not ended yet, the G is readied.
     Limit,
-    /// The M that was told takes the signal from the raised list. QUEUED becomes DELIVERED, and the G is readied; if
-    /// the limit has readied it, it becomes RAISED.
+    /// The M that was told takes the signal from the raised list. QUEUED becomes DELIVERED, and the G is readied. But if the
+    /// limit has readied the G already, QUEUED becomes RAISED.
     Poll,
 }
 
@@ -49,7 +50,7 @@ pub enum Flaw {
     CommitForgetsTheLimit,
     /// The commit does not arm the limit.
     ArmsNoLimit,
-    /// The commit makes PARKING WAITING, also if it is that of the next wait.
+    /// The commit makes PARKING WAITING, even if PARKING is of the next wait.
     ForgetsTheGeneration,
     /// The end of a wait makes each state EMPTY, so that a late raise is dropped.
     EndDropsALateRaise,
@@ -66,7 +67,7 @@ pub enum Harm {
     WaitsAfterItsLimit,
     /// The G was readied twice for one wait.
     RunsTwice,
-    /// The G was readied before it has left its stack.
+    /// The G was readied before it had left its stack.
     RunsOnTwoStacks,
     /// A wait has ended without a raise and without its limit.
     EndsForNothing,
@@ -74,7 +75,7 @@ pub enum Harm {
     Panics,
 }
 
-/// The states of the signal; the number is the generation.
+/// The states of the signal. The number is the generation of a wait.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Word {
     Empty,
@@ -102,8 +103,8 @@ struct Model {
     /// The number of the last wait, and whether somebody has ended it.
     generation: u32,
     is_claimed: bool,
-    /// The commits that are under way: of which wait, and whether the limit is armed, before which the G has left its
-    /// stack.
+    /// The commits that are under way: the generation of the wait, and whether the limit is armed. The G has left its stack
+    /// when the limit is armed.
     commits: VecDeque<(u32, bool)>,
     armed: Option<u32>,
     /// The wait whose limit is over.
@@ -111,7 +112,7 @@ struct Model {
     /// Whether the handler has still to put the signal on the raised list.
     is_to_list: bool,
     is_told: bool,
-    /// Whether the device has raised the signal since a wait last ended by that.
+    /// Whether the device has raised the signal since a raise last ended a wait.
     is_ready: bool,
     harm: Option<Harm>,
 }
@@ -276,7 +277,7 @@ impl Model {
         }
     }
 
-    /// Whether the caller ends this wait. One does.
+    /// Returns whether the caller may end this wait. Only the first caller may.
     fn claim(&mut self, generation: u32) -> bool {
         self.generation == generation && !core::mem::replace(&mut self.is_claimed, true)
     }

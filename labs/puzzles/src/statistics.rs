@@ -20,7 +20,7 @@ pub fn statistics(without: &str) -> u64 {
 
 #[inline(never)]
 fn mean(numbers: &[u64]) -> u64 {
-    // Not the last call of this function, so that a backtrace shows both.
+    // `black_box` is the last call, and not `ratio`, which the compiler could turn into a jump: a backtrace is to show both.
     core::hint::black_box(ratio(numbers.iter().sum(), numbers.len()))
 }
 

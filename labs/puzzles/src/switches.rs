@@ -1,5 +1,5 @@
-//! Wrong switches, for those who test tests: a model of two contexts, and what may be wrong with the switch between
-//! them. A sequence of steps finds a flaw if, with the flaw, one sees something else.
+//! Wrong switches, on which the tests of students are tried: a model of two contexts, and what may be wrong with the switch
+//! between them. A sequence of steps finds a flaw if, with the flaw, one sees something else.
 //!
 //! The first context runs at the start, the second one is new. A stack consists of words of eight bytes, so it is
 //! aligned if it has an even number of them.
@@ -44,7 +44,7 @@ pub enum Flaw {
     PopsInTheOrderOfThePushes,
     /// The stack pointer is stored before the pushes.
     StoresTheStackTooEarly,
-    /// The stack pointer is stored when it is that of the other context.
+    /// The stack pointer is stored after that of the other context was loaded.
     StoresTheStackTooLate,
     /// The stack pointer of the other context is not loaded.
     KeepsTheStack,
@@ -52,7 +52,7 @@ pub enum Flaw {
     UsesRdi,
     /// The first function of a new context finds no return address on its stack.
     EntersWithoutAReturnAddress,
-    /// RBP is in a new context what it was in the one that has left.
+    /// In a new context, RBP still has its value of the context that has left.
     KeepsTheFramePointer,
     /// The address of the new context is taken from RCX after a call, which may change RCX.
     TrustsRcx,
@@ -65,7 +65,7 @@ pub enum Seen {
     Nothing,
     /// The number in a register, or on the stack.
     Number(usize),
-    /// The number that has arrived at a context that had left.
+    /// The number that has arrived at a context that goes on after an earlier switch.
     Arrived(usize),
     /// The number that has arrived at a new context, and what its first function finds.
     Entered {
@@ -80,7 +80,7 @@ pub enum Seen {
     },
 }
 
-/// What a return address is in this model, what that of the label, and what a call leaves in RCX.
+/// In this model: a return address, the address of the label, and what a call leaves in RCX.
 const RETURN_ADDRESS: usize = 1001;
 const LABEL: usize = 1002;
 const SCRATCH: usize = 1003;
@@ -122,7 +122,7 @@ impl Model {
         Seen::Nothing
     }
 
-    /// Pops a word; 0 from what is above the stack.
+    /// Pops a word. Returns 0 if the stack is empty.
     fn pop(&mut self) -> usize {
         self.stacks[self.stack].pop().unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! Wrong preemptions, for those who test tests: a model of one P and its timer, and what may be wrong with it. A
-//! sequence of steps finds a flaw if, after one of them, another G runs.
+//! Wrong preemptions, on which the tests of students are tried: a model of one P and its timer, and what may be wrong with it.
+//! A sequence of steps finds a flaw if, after one of them, another G runs.
 //!
 //! The model follows `docs/policy.md`, but the global queue has no turns, and urgent Gs may run as long as they like.
 
@@ -17,8 +17,8 @@ const SLICE: u64 = 200;
 /// What happens. A G is called by the number of the step in which it becomes runnable.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Step {
-    /// The running G readies another one, which goes to `runnext`, and the one that was there to the ring. If no G
-    /// runs, it runs.
+    /// The running G readies another one, which goes to `runnext`, and the one that was there goes to the ring. If no G
+    /// runs, the readied one runs.
     Ready,
     /// The running G begins a wait, and the P picks the next one.
     Wait,
@@ -81,10 +81,12 @@ struct Model {
     next: Option<Goroutine>,
     ring: VecDeque<Goroutine>,
     global: VecDeque<Goroutine>,
-    /// The number of the slice, the one that the timer has seen last, since when, and the one that is over.
+    /// The number of the slice.
     slice: u64,
+    /// The slice that the timer saw last, and when it saw it for the first time.
     seen: u64,
     since: u64,
+    /// The slice that is over.
     over: Option<u64>,
     undisturbed_until: u64,
     is_stopping: bool,
@@ -216,7 +218,7 @@ impl Model {
         self.ring.extend(kicked);
     }
 
-    /// Picks the next G. After the slice of an urgent G, another one comes first, if there is one.
+    /// Picks the next G. After the slice of an urgent G, a G that is not urgent comes first, if there is one.
     fn pick(&mut self, others_first: bool) -> Option<Goroutine> {
         let others_wait = self.next.is_some() || !self.ring.is_empty() || !self.global.is_empty();
         if !(others_first && others_wait)

@@ -15,7 +15,7 @@ pub trait Trial: Debug {
     /// What one sees of the model while it takes the steps.
     type Seen: PartialEq;
 
-    /// All flaws of the model, in the groups of which the lab has a check each. There may be as many trials as flaws.
+    /// All flaws of the model, in groups. The lab has a check for each group. There may be as many trials as flaws.
     const FLAWS: &'static [&'static [Self::Flaw]];
     /// How small a trial has to be, for the message: a long one finds much, but shows little.
     const LIMIT: &'static str;
@@ -44,7 +44,7 @@ pub fn missed<T: Trial>(trials: &[T], flaws: &[T::Flaw]) -> Vec<T::Flaw> {
     flaws.iter().copied().filter(|flaw| !trials.iter().any(|trial| trial.finds(*flaw))).collect()
 }
 
-/// All sequences of so many of `steps`, the shortest first: what a test of a model tries.
+/// All sequences of `steps` with one of these lengths, the shortest first.
 pub fn sequences<S: Copy>(steps: &[S], lengths: RangeInclusive<u32>) -> impl Iterator<Item = Vec<S>> {
     lengths.flat_map(move |length| {
         (0..steps.len().pow(length)).map(move |mut number| {

@@ -1,5 +1,5 @@
-//! Wrong wakeups, for those who test tests: what Ms do, act by act, when one of them publishes work and another one
-//! goes idle, and what may be wrong with it. A schedule finds a flaw if the Ms, with the flaw, end in a state with a
+//! Wrong wakeups, on which the tests of students are tried: what Ms do, act by act, when one of them publishes work and another
+//! one goes idle, and what may be wrong with it. A schedule finds a flaw if the Ms, with the flaw, end in a state with a
 //! [`Harm`].
 //!
 //! A store stays in the buffer of its CPU at first, where others do not see it. It becomes visible when the M executes
@@ -152,7 +152,7 @@ fn program(scene: Scene, who: M, flaw: Option<Flaw>) -> Vec<Act> {
         (Scene::Parks, M::M2) => vec![Save, Commit],
         (Scene::Wakes, M::M1) if flaw == Some(Flaw::WakerGivesUp) => vec![Count, PassOn, StopCounting],
         (Scene::Wakes, M::M1) if flaw == Some(Flaw::WakerStaysCounted) => vec![Count, PassOn],
-        // It begins again once; nothing in this scene can make it do so twice.
+        // The waker begins again at most once, because nothing in this scene makes it begin a third time.
         (Scene::Wakes, M::M1) => vec![Count, PassOn, StopCounting, Count, PassOn, StopCounting],
         (Scene::Wakes, M::M2) => [vec![TakeP], submit].concat(),
         (_, M::M1) => submit,
@@ -235,7 +235,7 @@ mod tests {
         assert!(missed.is_empty(), "{missed:?}");
     }
 
-    /// A fence of one side alone is not enough, and where one is missing, the number of steps that shows it is small.
+    /// If the fence of either side is missing or comes too early, a schedule of at most six steps shows it.
     #[test]
     fn each_fence_is_needed_in_the_first_scene() {
         for flaw in [Flaw::SubmitsWithoutAFence, Flaw::FenceComesTooEarly, Flaw::IdlesWithoutAFence] {

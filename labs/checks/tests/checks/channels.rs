@@ -98,7 +98,8 @@ fn compare(capacity: usize, steps: &[Step], taken: &Mutex<String>) {
     sim::sleep(QUIET);
 }
 
-/// Reports a panic like the usual hook, and with the steps before it. This comes before the unwinding, which may end the process.
+/// Reports a panic as the usual hook does, and also the steps before it. A hook runs before the unwinding, which may end the
+/// process.
 fn report(steps: &Mutex<String>, panic: &PanicHookInfo<'_>) {
     let steps = steps.lock().unwrap_or_else(PoisonError::into_inner);
     let place = panic.location().expect("panics have a place");
@@ -167,7 +168,7 @@ impl Drop for Counted {
     }
 }
 
-/// Computes for a time that the digits of `path` choose, or yields.
+/// Computes for some time, yields, or does nothing, as `path` says.
 fn dawdle(path: usize) {
     match path % 5 {
         0 => sim::work(Duration::from_micros(path as u64 / 5 % 40)),

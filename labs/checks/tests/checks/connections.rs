@@ -113,8 +113,8 @@ fn many_connections_are_served_at_once() {
     }
 }
 
-/// The first bytes are acknowledged at once. Later, if nobody answers a byte, the peer acknowledges it when a time is over, for which
-/// the G that serves its host has to wake. The next byte waits until then.
+/// The first bytes are acknowledged at once. Later, if nobody answers a byte, the peer acknowledges it only after a time-out,
+/// for which the G that serves the peer's host has to wake. The next byte is not sent before this acknowledgement.
 #[test]
 fn bytes_arrive_that_nobody_answers() {
     for seed in 0..5 {
@@ -222,7 +222,7 @@ fn calls_end_at_their_limits_and_lose_no_data() {
     }
 }
 
-/// A connection on which nothing happens costs nothing.
+/// A connection on which nothing happens needs no steps of the CPUs.
 #[test]
 fn server_sleeps_while_nothing_happens() {
     for seed in 0..5 {

@@ -1,5 +1,5 @@
-//! The contest of lab 9: the workloads, and what of them is compared. Each prints a number, of which a lower one is
-//! better. A teacher may change them, and the weights in `lab.toml`.
+//! The contest of lab 9: workloads, each with the number that is compared. Each test prints its number, and lower is better. A
+//! teacher may change the workloads, and the weights in `lab.toml`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

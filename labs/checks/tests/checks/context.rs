@@ -231,7 +231,7 @@ static RING: [SavedContext; 100] = [const { SavedContext::new() }; 100];
 /// Switches to the next context of the ring, from the context at `index`. The last one switches to `HERE`.
 fn pass_on(index: usize) {
     let next = RING.get(index + 1).unwrap_or(&HERE);
-    // SAFETY: only the context before it in the ring resumes a context, and it was prepared or saved before.
+    // SAFETY: the next context was prepared or saved, and only its predecessor in the ring resumes it.
     unsafe { switch(&raw const RING[index], next, transfer(0, index + 1, 0)) };
 }
 
@@ -253,7 +253,7 @@ impl Start for Turn {
     }
 }
 
-/// The sum of what each context of the ring has counted on its stack.
+/// For each context of the ring, the sum of the numbers that it has counted on its stack.
 static TURNS: [AtomicUsize; 100] = [const { AtomicUsize::new(0) }; 100];
 
 #[test]

@@ -138,7 +138,7 @@ fn grandchildren() -> String {
     })
 }
 
-/// How long `count` Gs take on `cpus` CPUs that each call `body`.
+/// How long `count` Gs that each call `body` take on `cpus` CPUs.
 fn elapsed(cpus: usize, count: usize, body: fn()) -> Duration {
     run(of_cpus(cpus, 0), move || join((0..count).map(|_| sim::go(body)).collect())).elapsed
 }
@@ -148,7 +148,7 @@ fn machines(body: fn()) -> usize {
     run(of_cpus(1, 0), move || join((0..10).map(|_| sim::go(body)).collect())).machines
 }
 
-/// How many times one of two Gs is preempted that compute on one P.
+/// How many preemptions there are while two Gs compute on one P, for `each` of time.
 fn preemptions(each: Duration) -> u64 {
     run(of_cpus(1, 0), move || compute(2, each)).counts.preemptions
 }
@@ -184,7 +184,7 @@ fn end(main: impl FnOnce() + Send + 'static) -> String {
     }
 }
 
-/// Two Gs take two locks, each in another order, and let the other one run in between.
+/// Two Gs take two locks in opposite orders. Each lets the other G run before it takes its second lock.
 fn two_locks() -> String {
     end(|| {
         let locks = Arc::new([Lock::new(()), Lock::new(())]);

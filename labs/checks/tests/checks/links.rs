@@ -41,7 +41,7 @@ const DATAGRAM: [u8; 60] = {
     frame
 };
 
-/// How many frames the G that serves the link takes at once, at most (`BATCH`).
+/// How many frames the G that serves the link takes at once, at most: `BATCH` in `kernel/net/src/shard.rs`.
 const BATCH: usize = 32;
 
 /// A network device. Unlike the device of a simulated network, it cannot say when its next frame comes. Like a real
@@ -225,7 +225,7 @@ fn what_arrives_after_a_look_ends_the_wait() {
     }
 }
 
-/// One datagram wakes both Gs that wait for one. The second finds nothing, and its limit is not over.
+/// One datagram wakes both Gs that wait for one. The G that is later finds nothing, although its limit is not over.
 #[test]
 fn who_was_woken_for_nothing_waits_on_until_its_limit() {
     for seed in 0..5 {

@@ -97,8 +97,8 @@ pub(crate) fn compute(count: usize, each: Duration) {
     gs.into_iter().for_each(|g| g.join().expect("no panic"));
 }
 
-/// A tree of Gs that compute, sleep, yield, and call `waits`, by the digits of `path`. About half of them have the parameter 1, which
-/// only a policy sees.
+/// A tree of Gs that compute, sleep, yield, and call `waits`. The bits of `path` choose what each of them does. About half of
+/// them have the parameter 1, which only a policy sees.
 pub(crate) fn tree(path: u64, depth: u32, waits: fn(Duration)) {
     let mut children = Vec::new();
     for child in 0..if depth > 0 { 3 } else { 0 } {

@@ -1,5 +1,6 @@
-//! The tests by which `cargo lab` checks what a student has written. Each of them tries small cases first, so that the
-//! case with which it fails is the smallest. No test depends on the time, on threads or on chance.
+//! The tests by which `cargo lab` checks what a student has written, and the runs that answer its questions. Tests of all
+//! sequences of steps try the shortest first, so that the one with which they fail is the shortest. No test depends on the
+//! time, on threads or on chance.
 
 mod channels;
 mod connections;

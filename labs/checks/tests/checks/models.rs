@@ -126,9 +126,9 @@ fn takers(steps: &[Step]) -> Vec<usize> {
     takers[1..].iter().copied().take(script.steps.len()).collect()
 }
 
-/// Whether sentence 2 of `docs/policy.md` makes no difference for the steps, because the model does not have it: when
-/// urgent Gs have run for some time, another G comes first. So after an event and some time, no G begins a wait, and no
-/// other event comes.
+/// Whether sentence 2 of `docs/policy.md` makes no difference for the steps. The model does not follow this sentence: when
+/// urgent Gs have run for some time, one of the other Gs runs first. It makes no difference if no G begins a wait and no
+/// other event comes after an event and some time.
 fn is_in_the_model(steps: &[Step]) -> bool {
     let mut urgent = steps.iter().skip_while(|step| **step != Step::Event);
     let has_run = urgent.any(|step| matches!(step, Step::Moment | Step::HalfSlice));

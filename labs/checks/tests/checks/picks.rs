@@ -1,6 +1,6 @@
-//! Compares the model of picks and thefts (lab 3) with the scheduler. Two things are not compared: the turns of the
-//! global queue, which come more often in the model, and which a check of lab 3 tests; and urgent Gs, which the model
-//! of lab 5 has, too.
+//! Compares the model of picks and thefts (lab 3) with the scheduler. The turns of the global queue are not compared, because
+//! they come more often in the model; a check of lab 3 tests them. Urgent Gs are not compared either; the model of lab 5
+//! has them, too.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -38,7 +38,7 @@ struct Script {
     global: Vec<Semaphore>,
 }
 
-/// The number of a puppet that no pick takes: it runs from the beginning, or replaces a puppet that yields.
+/// The number of each puppet that is not the G of a step: it runs from the beginning, or replaces a puppet that yields.
 const NOBODY: usize = usize::MAX;
 
 fn here() -> ProcessorId {

@@ -16,7 +16,7 @@ pub(crate) fn machine(cpus: usize, seed: u64) -> Config {
     Config { policy: Some(&LabPolicy), ..of_cpus(cpus, seed) }
 }
 
-/// The simulator lets another CPU go on after each step.
+/// The time that a G computes in one step. The simulator may let another CPU go on after each step.
 pub(crate) const STEP: Duration = Duration::from_micros(50);
 
 /// Returns the percentile `percent` of the delays with which Gs begin to answer, while twice as many Gs compute as
@@ -111,8 +111,8 @@ fn no_g_starves() {
     }
 }
 
-/// The longest time for which a G that computes waits once it has begun, while Gs that answer have work for all CPUs, for a second
-/// at most.
+/// The longest time for which a G that computes waits once it has begun. Meanwhile Gs that answer have work for all CPUs, for a
+/// second at most.
 fn pause(cpus: usize, seed: u64) -> Duration {
     let longest = Arc::new(AtomicU64::new(0));
     let seen = longest.clone();

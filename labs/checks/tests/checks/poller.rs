@@ -120,7 +120,7 @@ fn deadline_comes_in_time() {
     }
 }
 
-/// `count` Gs wait for a device each, `rounds` times, for a millisecond and more.
+/// `count` Gs wait, each for a device of its own, `rounds` times, and at least a millisecond each time.
 fn wait_for_devices(cpus: usize, seed: u64, count: u64, rounds: u64) -> Report {
     run(of_cpus(cpus, seed), move || {
         let waits = move |number| {
@@ -190,7 +190,7 @@ fn device_is_served_while_all_ps_are_busy() {
     }
 }
 
-/// The second of two Gs whose devices are ready at the same time goes to an idle P.
+/// If the devices of several Gs are ready at the same time, idle Ps take all of these Gs but one.
 #[test]
 fn gs_of_one_interrupt_run_in_parallel() {
     for seed in 0..10 {

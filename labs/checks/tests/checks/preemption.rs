@@ -8,7 +8,7 @@ use gmp_sched::sim;
 
 use crate::machine::{Partner, of_cpus, run};
 
-/// The simulator lets another CPU go on after each step.
+/// The time that a G computes in one step. The simulator may let another CPU go on after each step.
 const STEP: Duration = Duration::from_micros(50);
 const SLICE: Duration = Duration::from_millis(10);
 
@@ -20,7 +20,7 @@ fn compute(time: Duration, mut each: impl FnMut()) {
     }
 }
 
-/// Four Gs compute on one P. Returns how long each of their turns lasted, but for the first and the last.
+/// Four Gs compute on one P. Returns how long each of their turns lasted, without the first and the last.
 fn turns(seed: u64) -> Vec<Duration> {
     let turns: Arc<Mutex<Vec<(usize, Duration, Duration)>>> = Arc::default();
     let noted = turns.clone();
@@ -74,7 +74,7 @@ fn pair_shares_one_slice() {
             let begun = Arc::new(AtomicU64::new(0));
             let began = begun.clone();
             let third = sim::go(move || {
-                // It goes to the end of the global queue.
+                // It goes to the tail of the ring.
                 sim::yield_now();
                 began.store(sim::elapsed().as_nanos() as u64, Ordering::Relaxed);
             });

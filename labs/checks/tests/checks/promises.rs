@@ -50,7 +50,7 @@ static WRONG: [Ranks; 6] = [
     Ranks { says: "a G that answers is as good as one that came 350 ms before", rank: |ready| aging(ready, 7, 0) },
 ];
 
-/// The student's model, which learns of each G since when it waits.
+/// The student's model, and for each G since when it waits.
 #[derive(Default)]
 struct Promises(BTreeMap<GoroutineId, Waiting>);
 
@@ -69,7 +69,7 @@ impl PolicyModel for Promises {
     }
 }
 
-/// Gs that compute, beside Gs that answer. At first, these have pauses; then they have work for all CPUs.
+/// Gs that compute, beside Gs that answer. At first, those that answer have pauses; then they have work for all CPUs.
 fn mixture(cpus: usize) {
     let is_over = Arc::new(AtomicBool::new(false));
     let over = is_over.clone();

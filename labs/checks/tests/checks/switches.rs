@@ -10,7 +10,7 @@ use gmp_sched::context::{SavedContext, Start, Transfer, Word, prepare, switch};
 use lab_puzzles::switches::{ADDRESSES, Register, Seen, Step};
 use lab_puzzles::trial::{Trial, missed, sequences};
 
-/// The words of a stack, which is aligned to 16 bytes.
+/// The size of a stack, in units of 16 bytes, to which it is aligned.
 const STACK: usize = 4096;
 
 /// The steps that two contexts take, and what they see.
@@ -140,8 +140,8 @@ fn seen(steps: &[Step]) -> Vec<Seen> {
     script.seen.take()
 }
 
-/// Whether each register that is looked at was set, and each word that is popped was pushed: the rest is whatever the
-/// model says.
+/// Whether each register that is looked at was set, and each word that is popped was pushed. Otherwise the switch leaves
+/// undefined what one sees, and the number that the model returns is arbitrary. (RBP is 0 in a new context.)
 fn can_be_compared(steps: &[Step]) -> bool {
     let (mut context, mut depths, mut is_set) = (0, [0, 0], [true, false]);
     steps.iter().all(|step| {

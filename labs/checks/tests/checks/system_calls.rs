@@ -20,7 +20,7 @@ fn micros(count: u64) -> Duration {
     Duration::from_micros(count)
 }
 
-/// A machine with more CPUs than Ps, perhaps.
+/// A machine that may have more CPUs than Ps.
 fn of(cpus: usize, processors: usize, seed: u64) -> Config {
     Config { processors, ..of_cpus(cpus, seed) }
 }
@@ -69,7 +69,7 @@ fn long_call_loses_its_p() {
             calls.join().expect("no panic");
         });
         assert!(report.counts.retakes > 0, "a system call of 60 ms keeps the only P while Gs wait (seed {seed})");
-        // The CPU looks after a call at its next timer interrupt, which comes at the end of the slice.
+        // The CPU checks the call at its next timer interrupt, which comes at the end of the slice.
         let elapsed = report.elapsed.as_millis();
         assert!(elapsed < 90, "a call of 60 ms beside work of 60 ms takes {elapsed} ms on two CPUs (seed {seed})");
     }
@@ -81,7 +81,7 @@ fn short_calls_keep_their_p() {
     for seed in 0..10 {
         let report = run(of(2, 1, seed), || each(3, || (0..2000).for_each(|_| sim::syscall(micros(12)))));
         let (retakes, slices) = (report.counts.retakes, report.elapsed.as_millis() / 10);
-        // At the end of its slice, a G gives its P up, even in a call.
+        // At the end of its slice, a G loses its P even in a short call.
         assert!(
             u128::from(retakes) <= 2 * slices,
             "the P was retaken {retakes} times in {slices} slices from calls of 12 us (seed {seed})"
@@ -209,7 +209,7 @@ fn g_returns_to_an_idle_p_and_disturbs_nobody() {
     }
 }
 
-/// A tree of Gs that compute, sleep, yield, block and make system calls, by the digits of `path`.
+/// A tree of Gs that compute, sleep, yield, block and make system calls. The bits of `path` choose what each of them does.
 fn tree(path: u64, depth: u32, ended: &Arc<AtomicUsize>) {
     let mut children = Vec::new();
     for child in 0..if depth > 0 { 3 } else { 0 } {

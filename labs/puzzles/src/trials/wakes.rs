@@ -12,8 +12,9 @@ pub const TRIALS: &[(Scene, &[M])] = &[
     (Idles, &[M1, M1, M2, M2, M2]),
     (Idles, &[M1, M1, M1, M2, M2, M2]),
     (Idles, &[M2, M2, M1, M1, M1]),
-    // M2 looks, M1 publishes, M2 puts its P on the list. And M2 counts, but has looked.
+    // M2 looks, M1 publishes, and then M2 puts its P on the list.
     (Idles, &[M2, M1, M1, M1]),
+    // M1 publishes when M2 has looked for the last time, but still counts as spinning.
     (GivesUp, &[M2, M2, M2, M1]),
     // M2 is assigned a P before it looks again.
     (Assigns, &[M1, M1, M1, M2, M2, M3]),

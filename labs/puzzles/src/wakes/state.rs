@@ -29,7 +29,7 @@ pub(super) struct State {
     queued: u32,
     /// The length of the list of idle Ps, which is used under the lock.
     idle_list: u32,
-    /// The number that is loaded without the lock.
+    /// The number of idle Ps that is loaded without the lock. A store may still be in a buffer.
     idle_count: u32,
     spinning: u32,
     /// The Ms that hold a P and search for work: each of them, or an M that it wakes, finds all there is.
