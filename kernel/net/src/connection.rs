@@ -56,8 +56,8 @@ pub(crate) struct Connection {
     pub(crate) buffers: Option<Buffers>,
     /// The only peer of a UDP socket, if the program has chosen one.
     pub(crate) peer: Option<SocketAddr>,
-    /// When the connection is given up if nothing arrives and it belongs to no stream, or is in the state LAST-ACK. When the
-    /// datagrams of a UDP socket are dropped if its neighbour does not answer.
+    /// For a connection that belongs to no stream, or is in the state LAST-ACK: when it is given up if nothing arrives. For a
+    /// UDP socket: when its datagrams are dropped if the neighbour does not answer.
     pub(crate) end: Instant,
     pub(crate) sent: Sent,
     /// What an ICMP message has said about its last segments or datagrams: see `icmp`.
@@ -72,7 +72,8 @@ pub(crate) struct Connection {
     /// earlier bytes were sent.
     written: u32,
     recently_written: usize,
-    /// How many of the next segments with data are acknowledged at once: see [`acknowledge`](Self::acknowledge).
+    /// How many segments with data have still to arrive until acknowledgements may wait. The last of these segments is the
+    /// first whose acknowledgement may: see [`acknowledge`](Self::acknowledge).
     quick: u8,
 }
 

@@ -182,7 +182,7 @@ impl<Plat: Platform> Connections<Plat> {
         (&mut slot.selects, slot.place.connection().map_or([true; 2], Connection::is_ready))
     }
 
-    /// Returns the indices of all connections that were ever used at the same time.
+    /// Returns all indices that a connection has, or has had.
     pub(crate) fn indices(&self) -> core::ops::Range<usize> {
         0..self.slots.len()
     }

@@ -145,7 +145,7 @@ impl<Plat: Platform> State<Plat> {
                 connection.refusal = Some(error);
                 self.connections.wake(index, [false, true]);
             }
-            // The segment is sent again when the time for its answer is over.
+            // The segment is sent again when the retransmission timer fires.
             Reason::TooBig(bytes) => {
                 let frame_bytes = bytes.saturating_add(ETHERNET_BYTES as u16);
                 connection.sent.frame_bytes = connection.sent.frame_bytes.min(frame_bytes);

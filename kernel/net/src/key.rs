@@ -23,7 +23,8 @@ pub(crate) enum Protocol {
     Udp,
 }
 
-/// Only what peers choose is hashed. The protocol and the few addresses of this computer are not.
+/// The peer's address and both ports are hashed. The protocol and the few addresses of this computer are not: they distinguish
+/// few connections.
 impl Hash for Key {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let ports = u64::from(self.peer_port) << 16 | u64::from(self.port);

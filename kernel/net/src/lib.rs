@@ -61,6 +61,8 @@
 //! 3. the lock of the device (`steering`), for each frame that a shard sends, and for each frame that arrives
 //! 4. the lock of the frames for a shard (`steering`), or the lock of a `wake`
 //!
+//! The G that serves a device also takes the lock of the receiver (`steering`), before the third one. No other G takes it.
+//!
 //! What a lock guards has no reference to a lock before it. Only a [`Stack`] knows all shards, and its functions lock one
 //! after the other. A test holds the lock of each shard while connections of all others come and go.
 //!

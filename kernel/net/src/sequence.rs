@@ -1,6 +1,6 @@
 //! What a connection keeps of the segments that it sends, and the sequence number of segments without data.
 //!
-//! When the time for an answer is over, smoltcp begins anew at the first byte that the peer has not confirmed. Until it
+//! When its retransmission timer fires, smoltcp begins anew at the first byte that the peer has not acknowledged. Until it
 //! has sent all bytes again, its segments without data, such as acknowledgements, have the sequence number of the byte
 //! that it sends next. If the peer has already got that byte, it only answers such a segment, and otherwise ignores it
 //! as an old one (RFC 9293, 3.10.7.4). So the peer does not learn what the segment acknowledges. If both sides send,
@@ -13,8 +13,8 @@
 //!
 //! A peer may close its window although it has not acknowledged all that was sent: one of its segments has overtaken
 //! another one, or it has no memory for what arrives. smoltcp would probe the window with the byte after those that it has
-//! sent, and would never send these again. So it is shown the smallest window that is open. Then it sends them again when
-//! the time for an answer is over, as often as it would probe the window.
+//! sent, and would never send these again. So smoltcp is shown the smallest window that is open. Then it sends them
+//! again when its retransmission timer fires, as often as it would probe the window.
 
 use smoltcp::wire::{
     EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, TcpSeqNumber,

@@ -116,7 +116,7 @@ pub struct Stack<Plat: Platform> {
     listeners: &'static Listeners<Plat>,
     /// How many connections this computer has begun. They are begun in all shards in turn.
     begun: AtomicUsize,
-    /// The Gs that have ended without dropping their values, and what they have left behind is still there.
+    /// The Gs that have ended without dropping their values, and whose connections, listeners and UDP sockets are still there.
     abandoned: Mutex<Vec<GoroutineId>, Plat>,
     /// Whether there are any.
     has_abandoned: AtomicBool,
@@ -159,8 +159,8 @@ impl<Plat: Platform> Stack<Plat> {
     }
 
     /// Serves a part of the stack, for ever, or until the [network](crate::sim::Network) of a simulated host is
-    /// dropped. A stack needs a G for each number from 0 to [`servers`](Self::servers) - 1, which has called this
-    /// function.
+    /// dropped. A stack needs a G for each number from 0 to [`servers`](Self::servers) - 1, which calls this function
+    /// with the number.
     ///
     /// # Panics
     ///
@@ -293,8 +293,8 @@ impl<Plat: Platform> Stack<Plat> {
     /// # Errors
     ///
     /// [`NetError::NameNotFound`] if there is no server for names, the server does not know the name, or it does not
-    /// answer. If the name is not valid, too many names are looked up at the same time, the limit ends the wait, or the
-    /// device is broken.
+    /// answer. Another error if the name is not valid, too many names are looked up at the same time, the limit ends the
+    /// wait, or the device is broken.
     pub fn lookup<'l>(&'static self, name: &str, limit: impl Into<Limit<'l, Plat>>) -> Result<Vec<IpAddr>, NetError> {
         let limit = limit.into();
         let server = self.owner().with(|state| state.services.name_server);

@@ -37,10 +37,10 @@ const NO_NEIGHBOUR: Duration = Duration::from_secs(3);
 pub(crate) const HALF_OPEN: Duration = Duration::from_secs(10);
 /// How long a peer may leave data without an answer, or the end of the data. smoltcp doubles the time between attempts
 /// with each loss, up to a minute, and shortens it only when data that was sent only once is confirmed (RFC 9293,
-/// 3.8.1). So after heavy losses, this must be the time of several attempts at one a minute.
+/// 3.8.1). So after heavy losses there may be only one attempt a minute, and this time must suffice for several.
 pub(crate) const SILENCE: Duration = Duration::from_secs(300);
-/// After so many bytes at the latest, data that has arrived is acknowledged, and the program can have it, although more of it
-/// may have arrived: a part of the window, so that the peer goes on sending.
+/// Data that has arrived is acknowledged, and its reader readied, after so many bytes at the latest, even if more has arrived.
+/// This is only a part of the window, so that the peer goes on sending.
 const UNSETTLED_BYTES: usize = WINDOW_BYTES / 4;
 /// How long a peer may keep its half of a connection open after the program has dropped the connection.
 pub(crate) const CLOSING: Duration = Duration::from_secs(30);
@@ -221,7 +221,7 @@ impl<Plat: Platform> State<Plat> {
         segment.is_data() && self.connections.get(index).is_some_and(|connection| connection.key == key)
     }
 
-    /// Settles the connection that could wait for it.
+    /// Settles the connection that [`may_settle_later`](Self::may_settle_later) has left unsettled.
     fn settle_received(&mut self, now: Instant) {
         if let Some((index, _)) = self.unsettled.take() {
             self.settle(index, now);

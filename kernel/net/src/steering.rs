@@ -213,7 +213,7 @@ impl<Plat: Platform> Part<Plat> {
     }
 }
 
-/// A frame to send, and into how long segments the device cuts it if it does.
+/// A frame to send. If the device has to cut it, also the largest number of bytes of data in each segment.
 struct Held {
     frame: Vec<u8>,
     segment_bytes: Option<u16>,
@@ -239,7 +239,7 @@ pub(crate) struct Queue<Plat: Platform> {
     /// Whether the device knows that the last frame is right, and whether a further one had arrived with it.
     is_checked: bool,
     has_arrived: bool,
-    /// Whether the device has frames that it need not look at before `flush`.
+    /// Whether frames were sent since the last `flush`. The device need not look at them before the next one.
     has_sent: bool,
     /// The frames for which the device had no room. There are few, because then the shard sends no more.
     held: VecDeque<Held>,
@@ -276,7 +276,7 @@ impl<Plat: Platform> Queue<Plat> {
         {
             send_over(&mut **device, &frame, segment_bytes);
         }
-        // Nobody may call `flush` soon.
+        // It may take long until somebody else calls `flush`.
         device.flush();
         // Under the lock of the device: see `Steering::serve`.
         self.part.is_stalled.store(!self.held.is_empty(), Ordering::Relaxed);
@@ -376,7 +376,8 @@ impl<Plat: Platform> Link for Queue<Plat> {
         }
         let mut device = self.steering.device.lock();
         let due = device.due();
-        // If there is room now, there may have been some before, so that the device was asked for something else.
+        // If there is room now, the last call of `can_send`, which may be another shard's, may have returned true. In this case
+        // `due` is not about room.
         if device.can_send() { Instant::from_nanos(0) } else { due }
     }
 }

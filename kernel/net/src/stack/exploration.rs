@@ -116,7 +116,7 @@ fn pass_on(stack: Shards, shard: usize) {
     stack.shards[shard].with(|state| while state.receive(BATCH, time::now::<Sim>()) {});
 }
 
-/// Returns a G that does this after a pause, which may end at any time.
+/// Returns a G that calls [`pass_on`] after a pause, which may end at any time.
 fn serve(stack: Shards, shard: usize) -> JoinHandle<(), Sim> {
     go(move || {
         sim::work(A_WHILE);
@@ -128,8 +128,8 @@ fn waiting(stack: Shards, listener: &Listening) -> usize {
     stack.listeners.waiting(listener.0.index)
 }
 
-/// Explores a program, with at most one switch away from a CPU that could continue, apart from those while a G works. There
-/// are at least as many states.
+/// Explores a program, with at most one switch away from a CPU that could continue, apart from those while a G works. Checks
+/// that there are at least `states` states.
 fn explore(name: &str, states: usize, program: fn()) {
     let setting = Setting { processors: 2, switches: Some(1), ..Setting::default() };
     #[expect(unsafe_code, reason = "explores programs of this file")]
@@ -194,7 +194,7 @@ fn connection_of_a_listener_that_ends_does_not_come_to_one_that_is_made_meanwhil
     explore("place", 25_000, || {
         let (stack, listener, _) = listen();
         let end = connect(stack, 0, is_established);
-        // The first one is stolen first.
+        // This G is spawned before the one that serves, so that it is also stolen before that one.
         let binding = go(move || {
             sim::work(A_WHILE);
             bind(stack, PORT + 1)
