@@ -74,7 +74,8 @@ fn with_pair(
     main: impl FnOnce(&Network<Sim>, &'static Stack, &'static Stack) + Send + 'static,
 ) -> Report {
     run(of_cpus(cpus, seed), move || {
-        // The network is not dropped, because the hosts end by their interrupts.
+        // The network is not dropped: the drop would wait for the Gs that serve the hosts, and these end only if interrupts wake
+        // them.
         let network = ManuallyDrop::new(Network::new(seed).with_rooms(guarded::make).with_interrupts());
         let [server, client] = [SERVER, CLIENT].map(|address| network.host(address).expect("memory"));
         main(&network, server, client);
