@@ -368,7 +368,8 @@ impl<Plat: Platform> State<Plat> {
     /// what the socket waits for nor who may go on. But the peer has to know if the window has grown by much.
     pub(crate) fn settle_read(&mut self, index: usize, bytes: usize) {
         let Some(connection) = self.connections.get(index) else { return };
-        // If less was stored, the peer knows of at least three eighths of the window.
+        // If less was stored, at least three quarters of the window were free before the read. The peer knows of at least half
+        // of these, because otherwise smoltcp would have announced the window again before.
         if connection.socket().recv_queue() + bytes > WINDOW_BYTES / 4 {
             let now = self.woken_by.now::<Plat>();
             let at = micros(now);

@@ -374,7 +374,7 @@ fn connection_to_the_own_address_never_gets_the_port_of_its_peer() {
     let mut bench = Bench::new(Some(ADDRESS), usize::MAX);
     let (_, listened) = bench.state.listeners.listen(ANY).unwrap();
     for peer_port in [listened, 50_000] {
-        // All free ports but one. Each connection is reset, so that its port is free again.
+        // More connections than there are free ports. Each one is reset, so that its port is free again.
         for _ in 0..(1 << 14) + 10 {
             let index = bench.state.connect((ADDRESS, peer_port).into(), bench.now).unwrap();
             let port = bench.state.connection(index).unwrap().key.port;

@@ -238,7 +238,7 @@ fn connection_closed_first_leaves_a_small_entry_that_answers_for_a_minute() {
             assert_eq!(peer.expected, expected);
             assert_eq!(peer.confirmed, next);
             if answers.is_empty() {
-                // What needs no answer does not lengthen the life of the entry. So take the step of the clock back.
+                // A segment that needs no answer does not prolong the entry. So take the step of the clock back.
                 bench.now -= Duration::from_secs(40);
             }
         }
