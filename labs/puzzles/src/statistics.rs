@@ -20,7 +20,7 @@ pub fn statistics(without: &str) -> u64 {
 
 #[inline(never)]
 fn mean(numbers: &[u64]) -> u64 {
-    // `black_box` is the last call, and not `ratio`, which the compiler could turn into a jump: a backtrace is to show both.
+    // If `ratio` were the last call, the compiler could turn it into a jump, and a backtrace would not show this function.
     core::hint::black_box(ratio(numbers.iter().sum(), numbers.len()))
 }
 

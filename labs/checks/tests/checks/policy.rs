@@ -105,7 +105,7 @@ fn no_g_starves() {
             let (waited, limit) = (waits(cpus, seed), 300 * MILLISECOND);
             assert!(
                 waited <= limit,
-                "{cpus} CPUs, seed {seed}: a G that computes began after {waited:?}, not {limit:?}"
+                "{cpus} CPUs, seed {seed}: a G that computes began after {waited:?}; the limit is {limit:?}"
             );
         }
     }
@@ -152,7 +152,7 @@ fn no_g_starves_after_its_first_slice() {
             let (pause, limit) = (pause(cpus, seed), 300 * MILLISECOND);
             assert!(
                 pause <= limit,
-                "{cpus} CPUs, seed {seed}: a G that computes had begun, and then waited for {pause:?}, not {limit:?}"
+                "{cpus} CPUs, seed {seed}: a G that computes had begun, and then waited for {pause:?}; the limit is {limit:?}"
             );
         }
     }
