@@ -297,7 +297,7 @@ mod tests {
         assert!(error.contains("more input than"), "{error}");
         fs::write(&file, "1 \"x\"\n1 x").expect("written");
         let error = read_script(&file, false).expect_err("a mistake").to_string();
-        assert!(error.ends_with("input:2:3: expected a text in quotes, `keys`, `end` or `fails`"), "{error}");
+        assert!(error.ends_with("input:2:3: expected a text in quotes, `keys`, `frame`, `end` or `fails`"), "{error}");
         fs::write(&file, "1 frame \"x\"").expect("written");
         assert!(read_script(&file, true).is_ok());
         let error = read_script(&file, false).expect_err("no network").to_string();

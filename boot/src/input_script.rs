@@ -166,7 +166,7 @@ impl Line<'_> {
             fraction = format!("{digits:0<9}").parse().map_err(|_| start.mistake("expected 1 to 9 digits"))?;
         }
         if !self.rest.starts_with(char::is_whitespace) {
-            return Err(self.mistake("expected a space, and then a text in quotes, `keys`, `end` or `fails`"));
+            return Err(self.mistake("expected a space, and then a text in quotes, `keys`, `frame`, `end` or `fails`"));
         }
         let total = seconds.checked_mul(NS_PER_SECOND).and_then(|seconds| seconds.checked_add(fraction));
         total.filter(|&total| total != u64::MAX).ok_or_else(|| start.mistake("the instant is too large"))
@@ -185,7 +185,7 @@ impl Line<'_> {
         let worded = [("keys", Kind::Keys), ("frame", Kind::Frame)];
         let found = worded.into_iter().find_map(|(word, kind)| Some((kind, after(word)?)));
         let Some((kind, rest)) = found.or_else(|| Some((Kind::Bytes, line.strip_prefix('"')?))) else {
-            return Err(self.mistake("expected a text in quotes, `keys`, `end` or `fails`"));
+            return Err(self.mistake("expected a text in quotes, `keys`, `frame`, `end` or `fails`"));
         };
         self.rest = rest;
         let mut bytes = Vec::new();
@@ -277,15 +277,15 @@ mod tests {
         for (file, mistake) in [
             ("x", "1:1: expected an instant in seconds, such as 0.25"),
             ("\n -1 end", "2:2: expected an instant in seconds, such as 0.25"),
-            ("1", "1:2: expected a space, and then a text in quotes, `keys`, `end` or `fails`"),
-            ("1s end", "1:2: expected a space, and then a text in quotes, `keys`, `end` or `fails`"),
+            ("1", "1:2: expected a space, and then a text in quotes, `keys`, `frame`, `end` or `fails`"),
+            ("1s end", "1:2: expected a space, and then a text in quotes, `keys`, `frame`, `end` or `fails`"),
             ("1. end", "1:3: expected 1 to 9 digits"),
             ("1.0123456789 end", "1:3: expected 1 to 9 digits"),
             ("99999999999 end", "1:1: the instant is too large"),
             ("99999999999999999999 end", "1:1: the instant is too large"),
-            ("1 ", "1:3: expected a text in quotes, `keys`, `end` or `fails`"),
-            ("1 keys end", "1:3: expected a text in quotes, `keys`, `end` or `fails`"),
-            ("1 text", "1:3: expected a text in quotes, `keys`, `end` or `fails`"),
+            ("1 ", "1:3: expected a text in quotes, `keys`, `frame`, `end` or `fails`"),
+            ("1 keys end", "1:3: expected a text in quotes, `keys`, `frame`, `end` or `fails`"),
+            ("1 text", "1:3: expected a text in quotes, `keys`, `frame`, `end` or `fails`"),
             ("1 \"größ", "1:8: expected a quote at the end"),
             ("1 \"ö\\q\"", "1:5: expected \\n, \\r, \\t, \\\", \\\\ or \\xNN"),
             ("1 \"\\xg0\"", "1:4: expected \\n, \\r, \\t, \\\", \\\\ or \\xNN"),

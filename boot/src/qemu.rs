@@ -295,7 +295,9 @@ impl Configuration {
         /// The slots of QEMU's chipset `q35`, without the two that the chipset itself has.
         const SLOTS: usize = 30;
         let has_screen = self.firmware != Firmware::Pvh;
-        let devices = [self.has_virtio_console(), self.has_entropy_device(), has_screen, self.net != Net::None];
+        // If instructions are counted, the frames of the network are in one of `memories`.
+        let has_network_device = self.net != Net::None && !self.icount;
+        let devices = [self.has_virtio_console(), self.has_entropy_device(), has_screen, has_network_device];
         let others = memories + devices.into_iter().filter(|&is_there| is_there).count();
         let (disks, room) = (self.disks.len(), SLOTS - others);
         if disks > room {

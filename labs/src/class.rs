@@ -177,11 +177,11 @@ fn read(path: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&submission).into_owned())
 }
 
-/// Returns a hash of the files on which a grade depends: the scheduler, the checks, the grader and the machine. A change of
-/// the compiler, or of the features in the manifest of `gmp-sched`, is not noticed.
+/// Returns a hash of the files on which a grade depends: the scheduler, the checks, the grader and the machine. A new
+/// compiler is not noticed.
 fn fingerprint(root: &Path) -> Result<String> {
     let mut hasher = DefaultHasher::new();
-    for part in ["Cargo.lock", "Cargo.toml", "boot", "gmp-sched/src", "kernel", "labs"] {
+    for part in ["Cargo.lock", "Cargo.toml", "boot", "gmp-sched/Cargo.toml", "gmp-sched/src", "kernel", "labs"] {
         hash(&root.join(part), &mut hasher)?;
     }
     Ok(format!("{:016x}", hasher.finish()))

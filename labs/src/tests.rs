@@ -46,6 +46,7 @@ impl Checkout {
             ("labs/checks/src/lib.rs", ""),
             ("timeline/Cargo.toml", &manifest("timeline")),
             ("timeline/src/lib.rs", ""),
+            ("gmp-sched/Cargo.toml", &manifest("gmp-sched")),
             ("gmp-sched/src/lib.rs", ""),
             ("kernel/lib.rs", ""),
             ("boot/lib.rs", ""),

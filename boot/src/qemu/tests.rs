@@ -164,8 +164,19 @@ fn disks_have_as_many_slots_as_other_devices_leave() {
     let file = folder.path().join("disk");
     fs::write(&file, "x").expect("written");
     let disk = Disk::open(file.as_ref(), Access::ReadOnly).expect("a disk");
-    for (icount, memories, room) in [(false, 0, 28), (false, 2, 26), (true, 0, 30), (true, 1, 29)] {
-        let with = |count| Configuration { icount, disks: vec![disk.clone(); count], ..Configuration::default() };
+    for (icount, net, memories, room) in [
+        (false, Net::None, 0, 28),
+        (false, Net::None, 2, 26),
+        (false, Net::User, 0, 27),
+        (true, Net::None, 0, 30),
+        (true, Net::User, 1, 29),
+    ] {
+        let with = |count| Configuration {
+            icount,
+            net: net.clone(),
+            disks: vec![disk.clone(); count],
+            ..Configuration::default()
+        };
         assert_eq!(with(room).check_bus(memories), Ok(()));
         let error = with(room + 1).check_bus(memories).expect_err("no room").to_string();
         let expected = format!("--disk: the machine has room for {room} disks, and not for {}", room + 1);

@@ -168,10 +168,11 @@ impl Terminal {
 
     /// Keeps text of the machine until the view ends. If the view has ended, prints the text at once.
     pub(super) fn keep(&mut self, stream: Stream, text: &[u8]) -> Result<(), Error> {
+        let cannot = |error| Error::Output(format!("cannot keep the output in a temporary file: {error}"));
         {
             let mut kept = lock(&KEPT);
             if let Some(kept) = &mut *kept {
-                kept.text.write_all(text).map_err(Error::writing)?;
+                kept.text.write_all(text).map_err(cannot)?;
                 match kept.parts.last_mut() {
                     Some((last, length)) if *last == stream => *length += text.len() as u64,
                     _ => kept.parts.push((stream, text.len() as u64)),

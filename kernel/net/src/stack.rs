@@ -197,7 +197,8 @@ impl<Plat: Platform> Stack<Plat> {
         if !self.has_abandoned.swap(false, Ordering::Acquire) {
             return;
         }
-        for goroutine in core::mem::take(&mut *self.abandoned.lock()) {
+        let ended = core::mem::take(&mut *self.abandoned.lock());
+        for goroutine in ended {
             self.shards.iter().for_each(|shard| shard.with(|state| state.abandon(goroutine, state.now())));
             while let Some(listener) = self.listeners.left_by(goroutine) {
                 self.end_listener(listener);
