@@ -29,7 +29,7 @@ pub fn run(address: &str) -> io::Result<()> {
         println!("peers: port {}", listener.local_addr()?.port());
         loop {
             let (stream, _) = listener.accept().await?;
-            // A client that vanishes is none of the others' business.
+            // An error of one connection, for example because the client has gone, must not end the server.
             tokio::spawn(async { converse(stream).await.unwrap_or(()) });
         }
     })

@@ -107,8 +107,8 @@ fn unlock_is_charged_the_time_of_all_that_wait_for_the_lock() {
     assert_eq!(profile.block, [sample(&[5], Some(WaitReason::MutexLock), 4, block)]);
 }
 
-/// Computes the charge of each unlock by a visit of each G that waits for the lock. An action is the time since the one
-/// before, a G, a lock, and what happens: 0 if the G parks for the lock, 1 if the G's wait ends at its limit, and
+/// Computes the charge of each unlock by visiting each G that waits for the lock. An action is the time since the previous
+/// action, a G, a lock, and what happens: 0 if the G parks for the lock, 1 if the G's wait ends at its limit, and
 /// otherwise an unlock of the lock readies the G.
 fn charges_by_visits(actions: &[(u64, u64, u64, u8)]) -> Vec<u64> {
     struct Waiting {

@@ -5,8 +5,9 @@
 //!
 //! The serial port transmits only bytes. There a plain byte is a key, so that a terminal can be connected to the port
 //! without `boot`. A byte of a file that would be a key with a meaning is sent with bit 6 inverted, after an
-//! [`ESCAPE`]. `boot` writes this form with [`encode`], and the kernel reads it with [`Decoder`]. The memory of
-//! [`input_memory`] contains the [`Kind`] of each piece instead, and the bytes as they are.
+//! [`ESCAPE`]. So is each [`ESCAPE`] byte of a file or a terminal. `boot` writes this form with [`encode`], and the kernel
+//! reads it with [`Decoder`]. The memory of [`input_memory`] contains the [`Kind`] of each piece instead, and the bytes as
+//! they are.
 //!
 //! [`input_memory`]: crate::input_memory
 
@@ -28,8 +29,8 @@ pub const INTERRUPT_KEY: u8 = 0x03;
 /// How long the program may take to end after the first Ctrl-C.
 pub const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 
-/// Follows an [`ESCAPE`] to say that the rest of the input cannot be read. It is not an inverted byte that [`encode`]
-/// escapes.
+/// Follows an [`ESCAPE`] to say that the rest of the input cannot be read. No byte that [`encode`] escapes has this value
+/// when bit 6 is inverted.
 const FAILED: u8 = 0x18;
 
 /// What a program gets from its input.
@@ -50,7 +51,7 @@ pub enum Received {
     Input(Input),
     /// The key [`INSPECT_KEY`].
     Inspect,
-    /// The key [`INTERRUPT_KEY`]. If the program does not want to know about it, it is a byte of the input.
+    /// The key [`INTERRUPT_KEY`]. If the program does not ask to be told of interrupts, this key is a byte of the input.
     Interrupt,
 }
 
@@ -197,7 +198,7 @@ mod tests {
         bytes.iter().map(|&byte| Received::Input(Input::Byte(byte))).collect()
     }
 
-    /// All pairs of bytes, so that each byte comes after each other.
+    /// The input contains all pairs of bytes, so every byte occurs after every byte.
     #[test]
     fn every_byte_of_a_file_is_received() {
         let all: Vec<u8> = (0..=u8::MAX).flat_map(|first| (0..=u8::MAX).flat_map(move |next| [first, next])).collect();

@@ -1,5 +1,5 @@
-//! Arrows that end where a G began to run. An arrow begins where the G was made runnable, where it was stolen, or where
-//! the P was handed off on which the G then ran.
+//! Arrows that end where a G began to run. An arrow begins where the G was made runnable, where the G was stolen, or
+//! where the P on which the G then ran was handed off.
 
 use gmp_sched::trace::Track;
 

@@ -8,7 +8,7 @@
 //! 4. [`page`] writes the trace as one HTML file, which needs no network.
 //! 5. [`picture`] draws a part of the trace as SVG, for slides.
 //!
-//! [`memory`] reads a trace from memory that another program shares. [`write()`] writes both files:
+//! [`memory`] reads a trace from memory that another program shares. [`write()`] writes the JSON file and the page:
 //!
 //! ```
 //! use gmp_sched::native::{self, go};

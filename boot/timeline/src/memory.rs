@@ -183,7 +183,7 @@ mod tests {
         reader.poll().expect("a memory");
         assert_eq!(numbers(&reader, 0), [2, 3]);
         assert_eq!(reader.traces[0].lost, 2);
-        // A number of events that becomes less is that of a damaged memory.
+        // The number of events becomes less only if the memory is damaged.
         put(&file, HEADER_WORDS as u64 + 1, 1);
         reader.poll().expect("a memory");
         assert_eq!((numbers(&reader, 0), reader.traces[0].lost), (vec![2, 3], 2));

@@ -28,7 +28,7 @@ const ROW: f64 = 44.0;
 const QUEUE: f64 = 24.0;
 const GAP: f64 = 16.0;
 const FONT: f64 = 20.0;
-/// What is narrower is not drawn, unless it is a G.
+/// The least width of what is drawn. Only periods of Gs are drawn even if they are narrower.
 const LEAST: f64 = 2.0;
 
 /// What the rows of a picture are.
@@ -109,7 +109,7 @@ impl<'a> Picture<'a> {
         picture
     }
 
-    // Where something is.
+    // The positions of rows and times.
 
     fn x(&self, when: u64) -> f64 {
         let (from, to) = self.view.period;
@@ -134,7 +134,8 @@ impl<'a> Picture<'a> {
         self.rows.iter().position(|row| *row == number)
     }
 
-    /// The row on which something happened; that of the M which held the P, if the rows are Ms.
+    /// Returns the row that shows what happened on `track` at the time `when`. If the rows are Ms, this is the row of the
+    /// M that held the P.
     fn row_at(&self, track: Track, when: u64) -> Option<usize> {
         let Track::Processor(processor) = track else { return None };
         let machine = || {
@@ -145,7 +146,7 @@ impl<'a> Picture<'a> {
         self.row_of(if self.view.rows == Rows::Processors { u64::from(processor) } else { machine()? })
     }
 
-    // What is drawn.
+    // The parts of the picture.
 
     fn draw_ruler(&mut self) {
         let (from, to) = self.view.period;
@@ -199,7 +200,7 @@ impl<'a> Picture<'a> {
         }
     }
 
-    // How it is written.
+    // The elements of SVG.
 
     fn rectangle(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), color: &str) {
         let _ = writeln!(
@@ -228,7 +229,7 @@ impl<'a> Picture<'a> {
     }
 }
 
-/// What of `model` a picture with this view shows.
+/// Returns the periods of `model` that a picture with this view shows, in the order in which they are drawn.
 fn periods(model: &Model, view: View<'_>) -> Vec<Period> {
     let of_slice = |slice: &crate::model::Slice| {
         let (sign, goroutine) = match slice.activity {
@@ -250,7 +251,7 @@ fn periods(model: &Model, view: View<'_>) -> Vec<Period> {
     });
     let is_shown = |period: &Period| period.to > view.period.0 && period.from < view.period.1;
     let mut periods: Vec<_> = model.slices.iter().filter_map(of_slice).chain(blocked).filter(is_shown).collect();
-    // A long period does not hide a short one.
+    // A period that begins later is drawn over an earlier one, so a long period does not hide a short one within it.
     periods.sort_by_key(|period| (period.row, period.from));
     periods
 }

@@ -87,7 +87,8 @@ impl Queues {
                 self.remove(g);
                 match on {
                     None => self.put_global(g),
-                    // A G that an event readies runs at once, or waits in the urgent queue, which is not shown.
+                    // A G that a timer or a device readies runs at once, or waits in the urgent queue, which this
+                    // module does not replay.
                     Some(_) if matches!(entry.cause, Cause::Timer | Cause::Device) => {}
                     Some(on) => self.put_next(on, g),
                 }

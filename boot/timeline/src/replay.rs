@@ -1,4 +1,4 @@
-//! Replays a trace, event by event, and records in a [`Model`] what it shows.
+//! Replays a trace, event by event, and records in a [`Model`] what the trace shows.
 //!
 //! The page has a replay of its own in `page/state.js`, because the page can also show the state at any moment.
 

@@ -13,7 +13,7 @@ impl Picture<'_> {
             self.view.arrows.contains(&arrow.kind) && arrow.from.0 >= from && (from..=to).contains(&arrow.to.0)
         };
         let mut arrows: Vec<Arrow> = self.model.arrows.iter().filter(is_shown).copied().collect();
-        // A steal of several Gs is one arrow, that of its first G.
+        // A steal of several Gs is shown as one arrow, which leads to the first of these Gs that ran.
         arrows.sort_by_key(|arrow| (arrow.kind, arrow.from, arrow.to));
         arrows.dedup_by_key(|arrow| (arrow.kind, arrow.from, arrow.to.1));
         for arrow in arrows {
@@ -21,7 +21,8 @@ impl Picture<'_> {
         }
     }
 
-    /// Draws an arrow between the edges of two rows. Within a row, and from where no row is, it comes from above.
+    /// Draws an arrow between the edges of two rows. If the arrow begins on the row where it ends, or on a track without a
+    /// row, it comes from just above the row where it ends.
     fn draw_arrow(&mut self, arrow: Arrow) {
         let Some(target) = self.row_at(Track::Processor(arrow.to.1), arrow.to.0) else { return };
         let source = self.row_at(arrow.from.1, arrow.from.0);

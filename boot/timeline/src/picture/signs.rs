@@ -6,7 +6,7 @@ use super::{FONT, GAP, LEFT, Picture, RIGHT, WIDTH};
 use crate::colors::of_goroutine;
 use crate::model::ArrowKind;
 
-/// What a picture may show.
+/// A sign that a picture may show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Sign {
     Run,

@@ -68,7 +68,7 @@ fn json_has_the_fields_that_viewers_need() {
     }
 }
 
-/// A G migrates if it begins to run on another P than that on which it ran before.
+/// A G has migrated if the P on which it begins to run is not the P on which it ran last.
 #[test]
 fn json_tells_from_which_p_each_g_migrated() {
     let mut migrations = 0;
