@@ -112,7 +112,7 @@ fn missing_and_failing_tools_are_named_with_what_to_install() {
     }
 }
 
-/// The fake tools stand for Debian's, whose packages are downloaded by another user by default.
+/// The scripts replace Debian's tools, which by default download packages as another user.
 #[test]
 fn packages_are_downloaded_without_a_change_of_the_user() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -11,8 +11,9 @@ use crate::outside::{boot_outside, finish, status, text};
 /// The number of writes of 8 bytes that fill a page.
 const FILLING: usize = 4096 / 8;
 
-/// QEMU reports each write to a frame with code. The program uses the frames in which SeaBIOS has executed code, and
-/// writes to each of them more often than filling it takes. But the kernel only fills them.
+/// QEMU reports each write to a frame that contains code. The program uses the frames in which SeaBIOS has executed code,
+/// and writes to each of them more than [`FILLING`] times. But QEMU must report only the writes with which the kernel
+/// fills the frame, because the frame contains no code afterwards.
 #[test]
 fn frames_of_the_firmware_are_filled_and_then_written_at_full_speed() {
     let directory = tempdir().expect("a directory");

@@ -31,7 +31,7 @@ fn wrapping(mut wrapper: Command, command: &Command) -> Command {
     wrapper
 }
 
-/// Without the reservation, QEMU would be ended by SIGBUS.
+/// `boot` reserves the memory before QEMU starts. Without the reservation, SIGBUS would end QEMU.
 #[test]
 fn trace_is_elsewhere_if_the_shared_memory_is_full() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -63,7 +63,7 @@ fn lack_of_room_is_said_with_the_places_and_the_size() {
     }
 }
 
-/// By default QEMU would stop the machine.
+/// If a write to a disk fails because the host has no room, QEMU by default stops the machine.
 #[test]
 fn write_to_a_disk_whose_host_is_full_is_an_error_of_the_program() {
     let folder = tempfile::tempdir().expect("a folder");

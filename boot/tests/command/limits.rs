@@ -15,8 +15,8 @@ fn machine_with_little_memory_for_its_cpus_runs_with_fewer() {
     }
 }
 
-/// Without disks, and with disks, which take what memory they can get. A machine that leaves CPUs out says how many.
-/// Each boot takes up to a minute.
+/// Boots machines without disks and machines with disks, which use as much memory as they can get. A machine that
+/// leaves CPUs out says how many. Each boot takes up to a minute.
 #[test]
 #[ignore = "boots 255 CPUs many times"]
 fn machine_of_255_cpus_with_any_memory_runs_and_names_what_is_left_out() {
@@ -31,7 +31,7 @@ fn machine_of_255_cpus_with_any_memory_runs_and_names_what_is_left_out() {
             let output = finish(boot_outside(&options, &["status", "7"]));
             let printed = text(&output.stderr);
             assert_eq!(status(&output), Some(7), "{memory} MiB, {disks} disks: {printed}");
-            // The other CPUs fit into the larger machines.
+            // A machine with more than 96 MiB may have enough memory for all CPUs.
             let names_cpus = printed.contains("no memory for ") && printed.contains(" of 254 other CPUs");
             assert!(names_cpus || memory > 96, "{memory} MiB, {disks} disks: {printed}");
         }

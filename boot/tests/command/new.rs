@@ -236,7 +236,7 @@ fn input_on_both(open: impl Fn() -> Stdio) -> [Output; 2] {
 #[test]
 fn input_of_a_file_is_bytes() {
     let file = ALIKE_CRATE.path().join("bytes");
-    // Each byte comes after each other byte. Among them are the bytes that are keys of a terminal.
+    // Every byte occurs after every byte. Some of the bytes would be keys with a meaning if they came from a terminal.
     let pairs = (0..=u8::MAX).flat_map(|first| (0..=u8::MAX).flat_map(move |next| [first, next]));
     let rest: Vec<u8> = pairs.chain(b"\r\n\x04\x14\n\0".repeat(100)).collect();
     let first = format!("{}\u{4}\u{14}\0\r\n", "long".repeat(50_000));

@@ -49,7 +49,7 @@ fn input_that_the_program_does_not_read_waits_in_the_pipe() {
     let mut input = child.take_input();
     let written = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&written);
-    // The end of the child ends this thread, because nobody reads from the pipe any more.
+    // When the child has ended, nothing can read from the pipe. The write then fails, and this thread ends.
     let writer = thread::spawn(move || {
         while let Ok(count) = input.write(&[b'\n'; 4096]) {
             if counter.fetch_add(count, Ordering::Relaxed) > MORE_THAN_ANY_BUFFER {
@@ -57,7 +57,7 @@ fn input_that_the_program_does_not_read_waits_in_the_pipe() {
             }
         }
     });
-    // In the second before it prints this, the program could receive much more.
+    // The program prints this after a second, in which it could receive much more than the test allows.
     child.read_until("has worked\n");
     let taken = written.load(Ordering::Relaxed);
     assert!(taken < 1 << 20, "{taken} bytes were taken from the pipe");
@@ -127,7 +127,7 @@ fn isolated_panic_ends_the_program_where_it_would_end_the_machine() {
 
 #[test]
 fn output_that_cannot_be_written_ends_the_program() {
-    // Not by `cargo run`, which would report the signal in its own way.
+    // The test does not use `cargo run`, which would report the signal in its own way.
     let start = |stdout: Stdio| {
         let mut command = piped(built());
         command.arg("echo").stdin(Stdio::piped()).stdout(stdout);
@@ -147,7 +147,8 @@ fn output_that_cannot_be_written_ends_the_program() {
     assert!(report.starts_with("cannot write to standard output: "), "{report}");
 }
 
-/// Otherwise the disk would be one of these streams, because it is the first file that the program opens.
+/// The kernel must occupy the descriptors of missing streams. Otherwise the disk would get one of them, because the disk is
+/// the first file that the program opens.
 #[test]
 fn program_without_standard_streams_neither_reads_nor_changes_its_disk() {
     let folder = tempfile::tempdir().expect("a folder");

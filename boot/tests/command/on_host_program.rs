@@ -87,7 +87,7 @@ fn recurse(depth: u64) {
 
 /// Prints the number of bytes of the input and their sum.
 fn count_input() {
-    // The first call starts to read the input. Meanwhile as much arrives as is kept.
+    // The first call makes the kernel read input. During the sleep, the kernel reads as much input as it keeps.
     let mut first = try_read();
     sleep(Duration::from_millis(100));
     let (mut count, mut sum) = (0, 0);

@@ -84,7 +84,7 @@ pub(crate) fn finish_small(command: Command) -> Output {
 }
 
 /// Boots the program with time limits of 2, 4, 8, … 128 seconds, until `is_long_enough` returns true for the output.
-/// How long a machine boots depends on the host, and a limit that is over before the program begins shows nothing about
+/// How long a boot takes depends on the host, and a limit that is over before the program begins shows nothing about
 /// the program. Returns the last output.
 pub(crate) fn finish_at_limit(options: &[&str], argument: &str, is_long_enough: impl Fn(&Output) -> bool) -> Output {
     let mut seconds = 2;

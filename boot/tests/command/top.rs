@@ -28,7 +28,7 @@ struct Terminal {
     text: String,
 }
 
-/// Makes a pseudo-terminal. Returns the end of the user, and the end that programs use.
+/// Makes a pseudo-terminal. Returns the user's end, and the end that programs use.
 pub(crate) fn pseudo_terminal() -> (File, File) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&ours).expect("granted");
@@ -107,7 +107,7 @@ fn output_is_printed_after_the_view() {
     let output = Running::start(command).finish();
     assert_eq!(status(&output), Some(0));
     terminal.read_until(LEAVE);
-    // The view shows the last lines, too, but no line ends there with these characters.
+    // The view also shows the last lines, but in the view no line ends with a carriage return and a newline.
     terminal.read_until("out 999\r\n");
     terminal.read_until("err 999\r\n");
     let (_, after) = terminal.text.split_once(LEAVE).expect("the view has ended");
@@ -120,7 +120,7 @@ fn output_is_printed_after_the_view() {
     assert!(terminal.echoes());
 }
 
-/// The terminal takes nothing for a while after the signal, so QEMU has ended long before what was kept is printed.
+/// The terminal accepts no output for a second after the signal, so QEMU has ended long before `boot` prints the kept lines.
 #[test]
 fn signal_ends_boot_when_all_that_was_kept_is_printed() {
     let _machine = only_machine();

@@ -30,8 +30,8 @@ pub fn sleepers(&procs: &usize) {
 }
 
 /// Calls `body` again and again while each worker has a hog, and returns the results. A hog is a task that computes and
-/// never awaits, so nothing preempts it, and `body` runs only when the hogs have ended. In Go they end after 100 results.
-/// Here that would be never, so they end after a second, and there is one result.
+/// never awaits. Nothing preempts the hogs, so `body` returns only after they have ended. In Go, the hogs end after 100
+/// results. Here, there is no result while they run, so they end after a second, and there is one result.
 async fn beside_hogs<B: Future<Output = Duration>>(procs: usize, body: impl Fn() -> B) -> Vec<Duration> {
     let end = Instant::now() + Duration::from_secs(1);
     let hogs = (0..procs).map(|_| tokio::spawn(async move { compute_until(|| Instant::now() >= end) })).collect();

@@ -303,7 +303,7 @@ fn callers_without_a_p_leave_events_and_arrows() {
             hog.join().expect("no G panics");
         });
         let model = Model::of(&trace);
-        // A `UrgentPut` only says where a G goes that has returned from a call.
+        // An `UrgentPut` event has no arrow, because it only says to which queue a G goes after a call.
         let is_shown = |entry: &&Entry| entry.track == Track::Outside && entry.kind != EventKind::UrgentPut;
         for entry in trace.events().iter().filter(is_shown) {
             *outside.entry(format!("{:?}", entry.kind)).or_insert(0) += 1;

@@ -13,7 +13,8 @@ use crate::browser::Browser;
 /// The width and height of a small phone.
 const PHONE: (u32, u32) = (360, 740);
 
-/// What is compared with what it should be, of any page. A link is the path of a file and the name of a place in it.
+/// The properties of a page that the tests check, as an expression in JavaScript. A link is the path of a file and the name
+/// of a place in this file.
 const LOOK: &str = "(() => {
     const place = (address) => [decodeURIComponent(address.pathname), decodeURIComponent(address.hash.slice(1))];
     const frames = [...document.querySelectorAll('iframe')].map((frame) => frame.src);

@@ -92,7 +92,7 @@ pub(crate) fn events(browser: &mut Browser, theme: &str) -> Result<(), Failed> {
         for part in ["P0 G7", "50 %, 4 G", "P1 idle", "0 %, 0 G", "14 µs", "25,000", "Gs by state: 1505 in all"] {
             assert!(lines.contains(&part), "{part} is not in {shown}");
         }
-        // Half of a minute ago there was nothing; now P0 is busy.
+        // The middle of the history of P0 is empty. At the end of the history, P0 is busy.
         let pixel = "(share) => { const c = document.querySelector('#processors canvas'); return [...c.getContext('2d')\
                      .getImageData(Math.min(c.width - 1, c.width * share), c.height - 2, 1, 1).data]; }";
         let [before, now] = ["0.5", "1"].map(|share| browser.evaluate(&format!("({pixel})({share})")));
