@@ -138,7 +138,7 @@ fn gdb_finds_the_recorded_state_at_the_first_stop() {
     }
 }
 
-/// The first argument of the function at which gdb stops is the time of the event.
+/// The function at which gdb stops has the event's time as its first argument.
 #[test]
 fn gdb_stops_at_an_event_of_the_timeline() {
     if is_gdb_missing() {

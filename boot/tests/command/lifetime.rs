@@ -103,12 +103,12 @@ fn qemu_ends_with_boot() {
         assert!(sleeper.qemu_state().is_some());
         sleeper.signal(signal);
         let status = sleeper.boot.wait();
-        assert_eq!(status.signal(), Some(signal.as_raw()), "it ends as a shell expects of one that gets {name}");
+        assert_eq!(status.signal(), Some(signal.as_raw()), "`boot` ends by the signal {name}, as a shell expects");
         sleeper.wait_for_state(|state| state.is_none());
     }
 }
 
-/// Nothing reads the output of `boot`, so after the first signal `boot` does not come to write the trace.
+/// Nothing reads the output of `boot`, so after the first signal `boot` waits for a reader and cannot write the trace yet.
 #[test]
 fn second_signal_ends_boot_at_once_although_there_is_a_recording() {
     let _machine = small_machine();
@@ -119,7 +119,7 @@ fn second_signal_ends_boot_at_once_although_there_is_a_recording() {
     thread::sleep(Duration::from_secs(1));
     printer.signal(Signal::INT);
     printer.wait_for_state(|state| state.is_none());
-    assert!(printer.boot_state().is_some_and(|state| state != 'Z'), "it waits for a reader of its output");
+    assert!(printer.boot_state().is_some_and(|state| state != 'Z'), "`boot` waits for a reader of its output");
     printer.signal(Signal::INT);
     assert_eq!(printer.boot.wait().signal(), Some(Signal::INT.as_raw()));
 }
@@ -160,12 +160,12 @@ fn signal_prints_a_report_of_the_machine() {
     let deadline = Instant::now() + Duration::from_secs(5);
     let mut printed = sleeper.describe();
     while !is_asleep(&printed) {
-        assert!(Instant::now() < deadline, "it does not sleep: {printed}");
+        assert!(Instant::now() < deadline, "the G does not sleep: {printed}");
         printed = sleeper.describe();
     }
     // The machine has continued, so a second signal makes it report again.
     printed = sleeper.describe();
-    assert_eq!(printed.matches("-- asked by").count(), 1, "one answers for all: {printed}");
+    assert_eq!(printed.matches("-- asked by").count(), 1, "one CPU reports for all: {printed}");
     for part in ["-- asked by a non-maskable interrupt at ", "CPU 0", "CPU 1", "SCHED ", "  P1: ", "  M0: ", "[sleep, "]
     {
         assert!(printed.contains(part), "{part} is not in {printed}");
@@ -217,7 +217,7 @@ fn program_that_prints_all_the_time_is_ended_at_the_time_limit() {
             0 => break,
             count => total += count,
         }
-        assert!(total < LIMIT, "it still prints long after the time limit");
+        assert!(total < LIMIT, "`boot` still prints long after the time limit");
         thread::sleep(Duration::from_millis(10));
     }
     let output = boot.finish();

@@ -185,7 +185,8 @@ fn disk_that_is_no_file_and_option_that_is_none_are_refused() {
 
 #[test]
 fn process_with_as_many_sockets_as_it_may_have_is_out_of_resources() {
-    // Also if the connection that `accept` did not return is among those that are left.
+    // A connection takes two sockets. So with one of these limits, `connect` finds no socket left. With the other limit,
+    // `accept` finds none, and the connection that it did not return is still in the listener's queue.
     for files in [40, 41] {
         let mut command = piped("sh");
         command.args(["-c", &format!("ulimit -n {files}; exec \"$0\" connect"), built()]);

@@ -57,7 +57,7 @@ fn path_that_cannot_be_used_is_named_with_its_character() {
             let program = write_crate("unusual-path", "");
             fs::create_dir(&folder).expect("made");
             fs::rename(program.path(), folder.join("program")).expect("moved");
-            // Its target directory is in its folder.
+            // Without `CARGO_TARGET_DIR`, the crate's target directory is in the crate's folder.
             let mut own = boot();
             own.env_remove("CARGO_TARGET_DIR").arg(folder.join("program"));
             commands.push(own);

@@ -68,7 +68,7 @@ fn hog() {
     join(others.chain([hog]).collect());
 }
 
-/// A G takes a lock again as soon as it has released it, so the others hardly get it.
+/// A G takes a lock again as soon as it has released the lock, so the other Gs hardly get the lock.
 fn unfair_lock() {
     static LOCK: Mutex<u64> = Mutex::new(0);
     let greedy = go("greedy", || {

@@ -10,8 +10,8 @@ use timeline::Trace;
 use timeline::queues::Queues;
 
 /// Runs a program on one P, or on two Ps that share a CPU, with several seeds. The program calls its argument to check
-/// the length of the ring of the caller's P. Asserts that the ring is as long in the replayed queues at each of these
-/// moments, and that there are `checks` of them in each run. Also asserts that each run has an event of `kind`.
+/// the length of the ring of the caller's P. Asserts that the replayed ring has the same length at each check, and that
+/// each run has `checks` checks and an event of `kind`.
 fn assert_ring_is_replayed(
     processors: usize,
     checks: usize,
@@ -91,7 +91,7 @@ fn g_that_may_not_inherit_a_slice_is_replayed_into_the_ring() {
                 })
             })
             .collect();
-        // All of them wait. Then one gets the only value, and there is another G in the ring.
+        // During this sleep, all Gs come to wait. Then one of them gets the only value, and another G is in the ring.
         sim::sleep(Duration::from_millis(1));
         let hog = sim::go(|| sim::work(Duration::from_millis(100)));
         let _ = channels[0].0.send(());
