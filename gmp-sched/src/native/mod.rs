@@ -65,17 +65,17 @@
 //!
 //! # Panics, stack overflows and exceptions
 //!
-//! A panic ends its G, and [`JoinError::Panicked`] carries the payload to the joiner. A panic of a detached G ends the
-//! process, with status 2, as in Go. (If the G is a child of a scope, the scope panics instead.) The message names the
-//! G: [`Threads::run`] installs a panic hook that prints a line about the G, and then calls the hook that was set
-//! before. A stack has 512 KiB unless [`Builder::stack_size`] chooses another size (for the main G,
-//! [`Threads::stack_size`]), and takes memory as it is used. An overflow ends the process with a message that names the
-//! G and the size of its stack, says whether a single huge frame is the cause, and shows the functions that call one
-//! another without end. An exception of the processor (a division by zero in assembly, an access to unmapped memory, an
-//! invalid instruction) also ends the process. Its report names the G and the cause, and shows a backtrace and all Gs.
-//! A function passed to [`set_exception_hook`] replaces this report. If the program has installed a signal handler
-//! before the first run, that handler runs first. An exception outside of Gs, and a signal that a process sends, are
-//! not reported: they end the process by the default action, unless the program's handler resolves them.
+//! A panic ends its G, and [`JoinError::Panicked`](crate::JoinError::Panicked) carries the payload to the joiner. A
+//! panic of a detached G ends the process, with status 2, as in Go. (If the G is a child of a scope, the scope panics
+//! instead.) The message names the G: [`Threads::run`] installs a panic hook that prints a line about the G, and then
+//! calls the hook that was set before. A stack has 512 KiB unless [`Builder::stack_size`] chooses another size (for the
+//! main G, [`Threads::stack_size`]), and takes memory as it is used. An overflow ends the process with a message that
+//! names the G and the size of its stack, says whether a single huge frame is the cause, and shows the functions that
+//! call one another without end. An exception of the processor (a division by zero in assembly, an access to unmapped
+//! memory, an invalid instruction) also ends the process. Its report names the G and the cause, and shows a backtrace
+//! and all Gs. A function passed to [`set_exception_hook`] replaces this report. If the program has installed a signal
+//! handler before the first run, that handler runs first. An exception outside of Gs, and a signal that a process
+//! sends, are not reported: they end the process by the default action, unless the program's handler resolves them.
 //!
 //! # Seeing what the scheduler does
 //!
