@@ -75,7 +75,7 @@ fn mentions(message: &Diagnostic, text: &str) -> bool {
     message.message.contains(text) || message.children.iter().any(|child| mentions(child, text))
 }
 
-/// Whether `span` is the main place that a message is about, and is in code that `kernel::main!` has generated.
+/// Whether `span` is a primary span of a message, and is in code that `kernel::main!` has generated.
 fn is_in_main_macro(span: &DiagnosticSpan) -> bool {
     span.is_primary
         && span.expansion.as_ref().is_some_and(|expansion| {

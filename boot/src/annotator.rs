@@ -2,7 +2,7 @@
 //! long ago QEMU was started.
 //!
 //! A *place* is a line of a report. It contains one address of the backtrace of a G that does not run (see [`Place`]).
-//! The annotator drops a place if its address is in the code of the kernel or of a library.
+//! [`ReportAnnotator`] drops a place if its address is in the code of the kernel or of a library.
 //!
 //! [`Place`]: boot_protocol::console::Place
 

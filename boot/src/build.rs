@@ -1,9 +1,10 @@
 //! Builds a program into a bootable ELF file, with cargo.
 //!
-//! The program and the kernel are ordinary `no_std` crates for the host's own target, for which stable Rust includes
-//! `core` and `alloc`. The flags in this file turn them into a bare-metal program. So a crate that uses the kernel
-//! needs no build script, profile or linker script of its own. One of the flags is `--cfg gmp_machine`. Without this
-//! flag, the kernel crate is compiled for programs on the host.
+//! The program and the kernel are ordinary `no_std` crates. If the host has Linux on x86_64, they are compiled for the
+//! host's own target, for which stable Rust includes `core` and `alloc`. On other hosts, they are compiled for
+//! `x86_64-unknown-none` (see [`Target`]). The flags in this file turn them into a bare-metal program. So a crate that
+//! uses the kernel needs no build script, profile or linker script of its own. One of the flags is `--cfg gmp_machine`.
+//! Without this flag, the kernel crate is compiled for programs on the host.
 //!
 //! There are three [profiles](Profile). Ordinary runs use [`Profile::Quick`], which takes the least time to build a
 //! program again after an edit. Most tests of the kernel, and runs that count instructions, use [`Profile::Release`],
@@ -67,9 +68,9 @@ pub struct Options {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
     /// Compiles with optimisation, but incrementally, and adds line tables. After an edit, only the changed parts of a
-    /// crate are compiled again. For this, each crate is split into many parts, and a function is inlined into another
-    /// part only if it is marked with `#[inline]`. So the scheduler needs about twice as many instructions as with
-    /// [`Release`](Self::Release).
+    /// crate are compiled again. For this, each crate is split into many parts (codegen units), and a function is inlined
+    /// into another part only if it is marked with `#[inline]`. So the scheduler needs about twice as many instructions
+    /// as with [`Release`](Self::Release).
     #[default]
     Quick,
     /// Compiles with full optimisation, and adds line tables.
@@ -163,7 +164,7 @@ pub fn build(program: &Program, options: Options) -> Result<PathBuf, Error> {
         Program::Binary { manifest, name, own, kernel } => (manifest, name, own, kernel),
     };
     let [own_files, kernel_files] = [own, kernel].map(|workspace| workspace.target_directory.join("machine"));
-    // In the variable for this folder, cargo takes text in braces for a template.
+    // The folder is passed in `CARGO_BUILD_BUILD_DIR`, and cargo replaces text in braces in this variable.
     let is_shared = !check_unicode(&kernel_files)?.contains(['{', '}']);
     let intermediate = if is_shared { &kernel_files } else { &own_files };
     check_build_folder(intermediate)?;
@@ -186,8 +187,8 @@ pub fn build(program: &Program, options: Options) -> Result<PathBuf, Error> {
     // Backtraces need line tables. This variable adds them even if the release profile of the crate omits them. The
     // profile `quick` inherits them.
     command.env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only");
-    // Reports also need the names, in the ELF file itself. The crate may choose to remove them, or to put them into
-    // other files.
+    // Reports also need the names of the functions, in the ELF file itself. The profiles of the crate may strip the
+    // names, or put them into other files.
     for profile in ["RELEASE", "DEV"] {
         command.env(format!("CARGO_PROFILE_{profile}_STRIP"), "none");
         command.env(format!("CARGO_PROFILE_{profile}_SPLIT_DEBUGINFO"), "off");
@@ -195,8 +196,9 @@ pub fn build(program: &Program, options: Options) -> Result<PathBuf, Error> {
     if env::var_os("CARGO_PROFILE_DEV_DEBUG").is_none() {
         command.env("CARGO_PROFILE_DEV_DEBUG", "full");
     }
-    // A program can read its profile from this variable when it is compiled, and print it. A change of the variable
-    // rebuilds nothing, because each profile has a build folder of its own.
+    // A program can read the name of its profile from this variable when it is compiled, and print it. The other profiles
+    // have other values, but also build folders of their own. So a run with another profile does not make cargo compile
+    // the program again.
     command.env("GMP_BUILD", options.profile.name());
     if is_shared {
         command.env("CARGO_BUILD_BUILD_DIR", intermediate);
@@ -233,8 +235,8 @@ pub(crate) fn run(mut command: Command, name: &str) -> Result<Option<PathBuf>, E
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(cannot)?;
     let said = Said::read(child.stdout.take().expect("asked for a pipe"), name);
     if said.is_err() {
-        // If cargo were not ended here, it would continue to build after this process has reported the error. The call
-        // also succeeds if cargo has ended already. It fails only if the signal cannot be sent.
+        // If cargo were not ended here, the error would be reported only after cargo has ended by itself. The call also
+        // succeeds if cargo has ended already. It fails only if the signal cannot be sent.
         drop(child.kill());
     }
     let status = child.wait().map_err(cannot)?;
@@ -269,7 +271,7 @@ impl Said {
                 }
                 Message::CompilerArtifact(artifact) => said.uses_kernel |= artifact.target.name == "kernel",
                 Message::CompilerMessage(message) => {
-                    // An error is ignored, because there is no other way to report it.
+                    // If the write fails, there is no other way to show the message.
                     let text = message.message.rendered.as_deref().unwrap_or(&message.message.message);
                     let _ = io::stderr().write_all(text.as_bytes());
                     if message.target.is_bin() && message.target.name == name {
@@ -289,7 +291,7 @@ fn encoded_flags(target: Target, script: &Path) -> OsString {
         // Selects those parts of the kernel crate that are for the machine.
         "--cfg=gmp_machine",
         "-Crelocation-model=static",
-        // The kernel is in the highest 2 GiB.
+        // The kernel is in the highest 2 GiB of the address space.
         "-Ccode-model=kernel",
         "-Cpanic=abort",
         // The prebuilt `core` for Linux keeps data in the red zone below its stack pointer, so the kernel never writes
