@@ -20,20 +20,20 @@ pub(crate) use self::order::{Order, Request};
 
 const AFTER_HELP: &str = "\
 The program's console is standard input and output; all else goes to standard error.
-All options come before PROGRAM; everything after it belongs to the program. If that begins
-with the name of an option above, `--` comes before it: PROGRAM -- --smp 2
-Ctrl-C ends the machine, Ctrl-D ends its input, Ctrl-\\ has it say what it is doing.
+All options come before PROGRAM; all words after it are arguments of the program. If the first
+argument has the name of an option above, put `--` before it: PROGRAM -- --smp 2
+Ctrl-C ends the machine, Ctrl-D ends its input, Ctrl-\\ makes it print what it is doing.
 
 Exit status:
   0-100  that of the program (2 after a panic or an exception in it, or a deadlock)
   64     wrong use: an option, a program or a file that does not exist
   65     the program does not build, or its disk image cannot be written
   74     an output cannot be written: the console, a trace, a profile, frames, recorded input
-  101    the kernel found itself broken
+  101    a broken invariant of the kernel itself
   102    an exception in the kernel, or a triple fault
   103    time-out
   104    QEMU is missing or failed, or gdb or QEMU's monitor ended it
-  105    the program ended, and its last output is lost: nobody took it for too long
+  105    the program ended, and its last output is lost: the console did not accept it in time
 
 Examples:
   cargo run                          boots `tour` on 8 CPUs
@@ -77,7 +77,8 @@ pub(crate) struct Cli {
     #[arg(long, requires = "disk")]
     disk_rw: bool,
 
-    /// The network of the machine: none, or one behind QEMU, which needs no rights. With it, runs differ
+    /// The network of the machine: none, or one in QEMU itself, which needs no rights on the host. With a network, runs
+    /// differ
     #[arg(long, value_name = "NET", default_value_t, value_enum)]
     net: Net,
 
@@ -85,7 +86,7 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "[udp:]HOST:GUEST", value_parser = values::port)]
     port: Vec<Port>,
 
-    /// Connect the machine to this TAP device of the host, a network of the host's own. With it, runs differ
+    /// Connect the machine to this TAP device of the host. With a network, runs differ
     #[arg(long, value_name = "NAME", value_parser = values::device, conflicts_with_all = ["port", "net"])]
     tap: Option<String>,
 
@@ -102,8 +103,8 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "FILE", requires = "icount", conflicts_with_all = ["input_script", "image", "dry_run"])]
     record_input: Option<PathBuf>,
 
-    /// Take the input of the program from FILE, such as one that --record-input has written, and with the options of that
-    /// run also the frames. The program gets each piece at the instant that FILE names
+    /// Take the input of the program from FILE, for example one that --record-input has written. With the options of the
+    /// recorded run, also take the frames from FILE. The program gets each piece at the instant that FILE names
     #[arg(long, value_name = "FILE", requires = "icount", conflicts_with = "image")]
     input_script: Option<PathBuf>,
 
@@ -206,8 +207,8 @@ impl Cli {
     ///
     /// [`Error::Usage`] in these cases: a disk cannot be opened; an argument is not Unicode; `new` is not followed by
     /// exactly one path; `compare` comes after an option; an option comes directly after the program; an option that
-    /// takes a file is followed by a program instead; or `--image` is given without a firmware that boots from an
-    /// image.
+    /// takes a file is followed by a program instead; or one of `--image`, `--icount` and `--pcap` does not fit the
+    /// other options.
     pub(crate) fn request(mut self) -> Result<Request, Error> {
         if self.list {
             return Ok(Request::List);
@@ -238,7 +239,8 @@ impl Cli {
         Ok(Request::Boot(Box::new(self.order(program, words)?)))
     }
 
-    /// Checks, if the command line names no program, that no option has taken the program for its value.
+    /// Checks that no option has a program as its value. Called if the command line names no program, because the user
+    /// may then have forgotten the value.
     fn check_values(&self) -> Result<(), Error> {
         let values = [
             ("trace", "FILE", &self.trace),
@@ -338,7 +340,7 @@ impl Cli {
     }
 }
 
-/// Whether a word is an option of `boot`. Options that most programs have, such as `--help`, do not count.
+/// Whether a word is an option of `boot`. `--help` and `--list` do not count, because programs may have them, too.
 fn is_option(word: &OsStr) -> bool {
     let word = word.to_string_lossy();
     let Some(name) = word.strip_prefix("--").and_then(|rest| rest.split('=').next()) else { return false };

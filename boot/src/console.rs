@@ -53,7 +53,7 @@ pub fn show_on(screen: &mut impl Console, mut session: Session, limit: Option<Du
                     say("the machine reset itself, as it does on a triple fault");
                 }
                 if ending == Ending::Status(status::OUTPUT_LOST) {
-                    say("the program's last output is lost: nobody took it for too long");
+                    say("the program's last output is lost: the console did not accept it in time");
                 }
                 return Ok(ending.status());
             }
@@ -166,7 +166,7 @@ fn forward_standard_input(input: &Input) {
             Err(ref error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(ref error) => {
                 let sent = input.send((Kind::Failed, Vec::new()));
-                // The machine asks for input only if the program reads, so an error does not matter to other programs.
+                // If the machine needs no more input, the error does not matter.
                 if sent.is_ok() {
                     say(&format!("cannot read standard input: {error}"));
                 }

@@ -1,4 +1,4 @@
-//! What the command line means, and which command lines are refused.
+//! Tests of how the command line is parsed, and of which command lines are refused.
 
 use boot::qemu::Protocol;
 use boot::{checkout, compare};
