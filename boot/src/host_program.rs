@@ -38,7 +38,7 @@ pub(crate) struct Ended {
     pub(crate) status: Option<ExitStatus>,
     /// The program's standard output. Empty if the pipe was still open [`LAST_OUTPUT`] after the time limit.
     pub(crate) output: String,
-    /// The program's standard error. Empty if the command has no pipe for standard error.
+    /// The program's standard error. Empty in the same case, and if the command has no pipe for standard error.
     pub(crate) errors: String,
 }
 

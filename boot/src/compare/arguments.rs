@@ -16,7 +16,7 @@ const MOST_PROCS: u32 = 64;
 /// Each paragraph is one line, because clap wraps the text to the width of the terminal.
 const AFTER_HELP: &str = "\
 Without --icount, --smp and --native, instructions are counted (--icount). Our own figures are then the same in \
-each run and on each host. All others depend on the host and on what else it does: use a quiet one.
+each run and on each host. All others depend on the host and on what else it does, so use an idle host.
 
 Peers: `ours`, `go`; with --native also `tokio`, `may`, `threads` (of the operating system), and between such threads \
 the channels of `crossbeam` and `flume`. What they need is downloaded once and kept in ~/.cache/gmp-compare; nothing \
@@ -154,7 +154,7 @@ impl Arguments {
         others.chain(loopback.iter().filter(|_| is_net).map(ToString::to_string)).collect()
     }
 
-    /// Whether clients load servers in a setting.
+    /// Whether the workloads in which a client loads a server run in a setting.
     pub fn has_servers(&self, setting: Setting) -> bool {
         setting != Setting::Instructions && self.filters.iter().any(|filter| filter == FILTER)
     }

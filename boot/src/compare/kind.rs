@@ -6,9 +6,9 @@
 pub enum Kind {
     /// What the scheduler does again and again: switches, spawns, messages, locks, sleeps.
     Operation,
-    /// The first run of such a workload. It includes what only a first run needs, mostly the pages of new stacks.
+    /// The first run of such a workload. It includes what only a first run needs, mostly the page faults of new stacks.
     FirstRun,
-    /// What two Gs do over a connection, on the loopback or between two computers.
+    /// Connections, and data over them, on the loopback or between a client and a server.
     Network,
     /// Work of the program itself, which shows what the compilers and, with several Ps, the placement of threads cost.
     Computation,
@@ -20,7 +20,9 @@ impl Kind {
     /// All kinds, in the order in which they are shown.
     pub const ALL: [Self; 5] = [Self::Operation, Self::FirstRun, Self::Network, Self::Computation, Self::Resource];
 
-    /// Returns the kind of the row `name`. The names are those of the workloads in `gmp-sched/benches/shared`.
+    /// Returns the kind of the row `name`. The names that begin with `net_` are those of workloads in
+    /// `programs/src/bin/bench/net.rs` and in [`net`](super::net), and the other names here are those of workloads in
+    /// `gmp-sched/benches/shared`.
     pub fn of(name: &str) -> Self {
         match name {
             _ if name.ends_with("_cold") => Self::FirstRun,

@@ -5,8 +5,8 @@
 //!
 //! 1. [`arguments`] parses the user's requests: which peers run, and in which [`Setting`](setting::Setting)s.
 //! 2. [`peers`] gets the programs of the peers: it downloads Go's toolchain and a Linux, and builds the programs.
-//! 3. `run` runs the peers in turn, as often as requested.
-//!    [`net`] has the workloads in which a client loads a server of each peer.
+//! 3. `run` runs the peers in turn, as often as requested. [`net`] has the workloads in which a client loads the server
+//!    of a peer.
 //! 4. [`measurement`] parses what the peers print. [`comparison`] joins the results, computes ratios of medians, and
 //!    summarises the ratios of each [`kind`] of workload.
 //! 5. [`table`] and [`json`] show the comparison.

@@ -1,5 +1,5 @@
-//! The workloads of the network that need two computers: a client on the host loads a server. For all peers, the client
-//! is the program `load` on threads. Our server is the program `httpd`. Those of Go and tokio are in `boot/peers`.
+//! The workloads in which a client on the host loads a server, which runs on a machine or on the host. For all peers, the
+//! client is the program `load` on threads. Our server is the program `httpd`. Those of Go and tokio are in `boot/peers`.
 //!
 //! These workloads run only with the filter `net`, and only in the settings that measure time. If instructions are
 //! counted, the only network is the loopback, and both ends of each connection are in one program: the benchmark.
@@ -39,7 +39,7 @@ const MACHINE: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
 /// How long a server may take until it listens.
 const START: Duration = Duration::from_secs(60);
 
-/// The bytes of a body that is sent in bulk.
+/// The length in bytes of each body in the workloads [`BULKS`].
 const BULK: u32 = 32 << 20;
 
 /// A workload: its name, the path and the options for `load`, and the number of requests to a machine.
@@ -59,7 +59,7 @@ const BULKS: [Workload; 2] = [
     ("net_http_upload", "/discard", &["--connections", "1", "--body", "33554432"], 3),
 ];
 
-/// The workload after which the latencies at half its rate are measured.
+/// The workload that runs a second time at half of its measured rate, for the latencies at this rate.
 const HALVED: &str = "net_http_32";
 
 /// A server on the host gets this many times the requests that a server on a machine gets.
@@ -153,8 +153,8 @@ impl Server {
         Ok((results + "bench done\n", None))
     }
 
-    /// Loads a server, with requests at this rate or as many as possible. Returns the rate, and the median and the 99th
-    /// percentile of latencies in microseconds, or why the load has failed.
+    /// Loads a server with requests at this rate or, if `rate` is `None`, as fast as possible. Returns the measured rate,
+    /// and the median and the 99th percentile of the latencies in microseconds, or why the client has failed.
     fn load(
         &self,
         order: &Order<'_>,

@@ -16,8 +16,8 @@ use crate::signals::share_signals;
 /// The exit status if a peer is missing or has failed, or if there is no result.
 const INCOMPLETE: u8 = 1;
 
-/// Runs the peers in all requested settings. If there are results, passes the tables to `print`. Returns
-/// the exit status.
+/// Runs the peers in all requested settings. If there are results, passes the tables to `print`. Returns the exit
+/// status.
 ///
 /// # Errors
 ///

@@ -65,8 +65,8 @@ impl Setting {
         }
     }
 
-    /// Returns the unit in which a result is shown. If instructions are counted, a result in nanoseconds is a number of
-    /// instructions.
+    /// Returns the unit in which a result is shown. If instructions are counted, each of them takes one nanosecond of the
+    /// machine's clock, so a result in nanoseconds per operation is a number of instructions.
     pub fn unit(self, unit: &str) -> &str {
         if self == Self::Instructions && unit == "ns/op" { "instructions" } else { unit }
     }

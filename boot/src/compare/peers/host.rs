@@ -1,4 +1,5 @@
-//! Programs that run on the host: our benchmark on threads, Go's, and those of other Rust libraries (`boot/peers`).
+//! Programs that run on the host: the benchmarks of all peers, our servers, and the client that loads servers. Those of
+//! other Rust libraries are in `boot/peers`.
 
 use std::io;
 use std::path::{Path, PathBuf};

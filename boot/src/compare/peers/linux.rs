@@ -20,18 +20,18 @@ use crate::qemu::Configuration;
 const KERNELS: [&str; 2] = ["linux-image-cloud-amd64", "linux-image-virtual"];
 
 /// The options of Linux. `mitigations=off` turns off the mitigations for vulnerabilities of processors, such as
-/// Meltdown. They slow system calls down, and are useless on an emulated processor. Without `no_timer_check`, Linux waits
-/// for a few interrupts of the timer while it starts, and panics if a busy host delays them. `clearcpuid=297` lets Linux
-/// copy and clear memory by words. Otherwise it would do so by bytes (`rep movsb`, ERMS), which is fast on processors, but
-/// in QEMU each byte takes as long as an instruction, and is counted as one.
+/// Meltdown. The mitigations slow system calls down, and are useless on an emulated processor. Without `no_timer_check`,
+/// Linux waits for a few interrupts of the timer while it starts, and panics if a busy host delays them.
+/// `clearcpuid=297` lets Linux copy and clear memory by words. Otherwise it would do so by bytes (`rep movsb`, ERMS),
+/// which is fast on real processors. But in QEMU, each byte takes as long as an instruction, and is counted as one.
 const OPTIONS: &str = "console=ttyS0 quiet mitigations=off no_timer_check clearcpuid=297 panic=-1";
 
-/// The factor by which the numbers of repetitions of Go's workloads are multiplied. The full numbers are for
-/// runs on the host. With this factor, the numbers are those of our benchmark in an emulated machine.
+/// The factor by which the numbers of repetitions of Go's workloads are multiplied. The full numbers are for runs on the
+/// host. With this factor, the numbers are those of our benchmark on an emulated machine.
 const SCALE: &str = "scale=0.2";
 
-/// The modules of Linux for the network device, in the order in which they depend on each other. Those that are part of
-/// the kernel itself have no file.
+/// The modules of Linux for the network device. Each module comes after those on which it depends. Modules that are built
+/// into the kernel have no file.
 const MODULES: [&str; 8] = [
     "failover",
     "net_failover",
