@@ -43,7 +43,7 @@ pub(crate) fn meaning(ending: &Ending) -> String {
             let meaning = match *status {
                 0 => "success",
                 2 => "a panic in the program",
-                status::KERNEL_BROKEN => "the kernel found itself broken",
+                status::KERNEL_BROKEN => "a broken invariant of the kernel",
                 status::EXCEPTION => "an exception",
                 _ => "the program's own",
             };
