@@ -192,15 +192,10 @@ impl Connection {
         }
     }
 
-    /// Whether a segment only repeats that the peer has got all but the end of the data. When three of these have arrived,
-    /// smoltcp sends data again at once, and sets its timer with that. But it does not send the end alone at once, and would
-    /// have no timer.
-    pub(crate) fn is_repeated(&mut self, segment: Segment) -> bool {
-        let is_empty = segment.bytes == 0 && !segment.is_syn && !segment.is_fin && !segment.is_rst;
-        is_empty && segment.acknowledged == Some(self.sent.acknowledged) && {
-            let socket = self.socket();
-            socket.send_queue() == 0 && matches!(socket.state(), State::FinWait1 | State::Closing)
-        }
+    /// Whether the peer has acknowledged all but the end of the data.
+    pub(crate) fn has_only_end_under_way(&mut self) -> bool {
+        let socket = self.socket();
+        socket.send_queue() == 0 && matches!(socket.state(), State::FinWait1 | State::Closing)
     }
 
     /// Notes a segment that arrives. The first segments with data are acknowledged at once, as by Linux: the peer may

@@ -52,12 +52,14 @@ pub(crate) struct Wire {
     room: Vec<u8>,
     /// Whether a socket could not send because the link had no room.
     pub(crate) was_full: bool,
+    /// Whether only questions for MAC addresses are sent: see [`can_answer`].
+    is_trial: bool,
 }
 
 impl Wire {
     pub(crate) fn new(link: &'static mut dyn Link, room: Vec<u8>) -> Self {
         let capabilities = capabilities_of(link);
-        Self { link, capabilities, room, was_full: false }
+        Self { link, capabilities, room, was_full: false, is_trial: false }
     }
 
     /// Sends a frame of no socket. `fill` gets the bytes of the frame, which are zero. The link must have room for the
@@ -156,10 +158,13 @@ impl TxToken for Room<'_> {
     }
 
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, bytes: usize, fill: F) -> R {
-        let (Wire { link, room, .. }, sent) = (self.wire, self.sent);
+        let (Wire { link, room, is_trial, .. }, sent) = (self.wire, self.sent);
         let frame = &mut room[..bytes];
         let result = fill(frame);
         sent.is_unresolved = asks_for_neighbour(frame);
+        if *is_trial && !sent.is_unresolved {
+            return result;
+        }
         sequence::number(frame, sent);
         if let Some(segment_bytes) = self.segment_bytes {
             let on_path = sent.frame_bytes.saturating_sub(header_bytes(frame));
@@ -237,6 +242,27 @@ pub(crate) fn send(
     due.max(now)
 }
 
+/// Whether the peer that has sent a frame with a segment could be sent one now: the link has room, and the MAC address of
+/// the neighbour is known. If it is not, the neighbour is asked for it. No socket of the set is the segment's, so smoltcp
+/// answers with a reset, which is not sent.
+pub(crate) fn can_answer(
+    interface: &mut Interface,
+    wire: &mut Wire,
+    sockets: &mut SocketSet<'static>,
+    frame: &[u8],
+    now: gmp_sched::time::Instant,
+) -> bool {
+    wire.is_trial = wire.link.can_send();
+    if !wire.is_trial {
+        return false;
+    }
+    let mut sent = Sent { is_unresolved: true, ..Sent::new() };
+    let mut packet = Packet { wire, sent: &mut sent, received: Some(frame) };
+    interface.poll_ingress_single(micros(now), &mut packet, sockets);
+    wire.is_trial = false;
+    !sent.is_unresolved
+}
+
 /// Returns a time-out as smoltcp takes it.
 pub(crate) fn std_duration(time: Duration) -> Option<smoltcp::time::Duration> {
     Some(smoltcp::time::Duration::from_micros(time.as_micros() as u64))
@@ -267,9 +293,9 @@ pub(crate) struct Segment {
     pub(crate) is_fin: bool,
     pub(crate) is_rst: bool,
     pub(crate) sequence: u32,
-    /// What the segment acknowledges, and whether the window of the peer is closed.
+    /// What the segment acknowledges, and the window of the peer.
     pub(crate) acknowledged: Option<TcpSeqNumber>,
-    pub(crate) is_closed: bool,
+    pub(crate) window: u16,
     /// The number of bytes of data.
     pub(crate) bytes: usize,
 }
@@ -346,7 +372,7 @@ fn of_ports(protocol: IpProtocol, (peer, local): (IpAddr, IpAddr), payload: &[u8
             is_rst: segment.rst(),
             sequence: segment.seq_number().0.cast_unsigned(),
             acknowledged: segment.ack().then(|| segment.ack_number()),
-            is_closed: segment.window_len() == 0,
+            window: segment.window_len(),
             bytes: segment.payload().len(),
         },
     ))

@@ -15,7 +15,7 @@ use crate::error::NetError;
 use crate::fuzz::fill_segment;
 use crate::key::{Key, Protocol};
 use crate::packet::{Class, classify};
-use crate::stack::Usage;
+use crate::stack::{Configuration, Usage};
 use crate::tests::{ADDRESS, Bench, SERVER, arp_answer, datagram, on};
 
 const SYN: u8 = 1;
@@ -27,6 +27,7 @@ const FIRST: u32 = u32::MAX - 3;
 
 /// A peer of the computer.
 struct Peer {
+    address: Ipv4Addr,
     port: u16,
     /// The sequence numbers of the next byte that the peer sends, and of the next byte that it expects.
     next: u32,
@@ -41,12 +42,13 @@ struct Peer {
 
 impl Peer {
     fn new(port: u16, to: u16) -> Self {
-        Self { port, next: FIRST, expected: 0, to, window: 60_000, confirmed: 0 }
+        Self { address: SERVER, port, next: FIRST, expected: 0, to, window: 60_000, confirmed: 0 }
     }
 
     /// Returns a frame with a segment.
     fn segment(&self, flags: u8, data: &[u8]) -> Vec<u8> {
         let mut frame = datagram(0, 0, &[&[0; 12], data].concat());
+        Ipv4Packet::new_unchecked(&mut frame[14..]).set_src_addr(self.address);
         fill_segment(&mut frame, |segment| {
             segment.set_src_port(self.port);
             segment.set_dst_port(self.to);
@@ -101,7 +103,7 @@ impl Peer {
 
     /// Returns the key of the connection.
     fn key(&self) -> Key {
-        let [local, peer] = [ADDRESS, SERVER].map(IpAddr::V4);
+        let [local, peer] = [ADDRESS, self.address].map(IpAddr::V4);
         Key { protocol: Protocol::Tcp, local, peer, peer_port: self.port, port: self.to }
     }
 

@@ -20,6 +20,8 @@ use smoltcp::wire::{
     EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, TcpSeqNumber,
 };
 
+use crate::packet::Segment;
+
 /// What a connection keeps of the segments that it sends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
@@ -27,9 +29,9 @@ pub(crate) struct Sent {
     pub(crate) first: TcpSeqNumber,
     /// The first sequence number that the connection has never used.
     pub(crate) next: Option<TcpSeqNumber>,
-    /// The last number that the peer has acknowledged, and whether it has closed its window with that.
+    /// The last number that the peer has acknowledged, and the window that it has named with that.
     pub(crate) acknowledged: TcpSeqNumber,
-    pub(crate) is_closed: bool,
+    pub(crate) window: u16,
     /// Whether smoltcp has been shown that the window is closed.
     pub(crate) is_shown: bool,
     /// The first sequence number of the peer that the connection has not acknowledged.
@@ -43,8 +45,8 @@ pub(crate) struct Sent {
 impl Sent {
     pub(crate) const fn new() -> Self {
         let [first, acknowledged, expected] = [TcpSeqNumber(0); 3];
-        let (is_closed, is_shown, is_unresolved) = (false, false, false);
-        Self { first, next: None, acknowledged, is_closed, is_shown, expected, frame_bytes: u16::MAX, is_unresolved }
+        let (window, frame_bytes, is_shown, is_unresolved) = (u16::MAX, u16::MAX, false, false);
+        Self { first, next: None, acknowledged, window, is_shown, expected, frame_bytes, is_unresolved }
     }
 
     /// Returns how many sequence numbers the connection has used, with that of the end of the data, but without that of
@@ -53,13 +55,21 @@ impl Sent {
         self.next.map_or(0, |next| next.0.wrapping_sub(self.first.0).cast_unsigned())
     }
 
-    /// Notes what a segment of the peer acknowledges, and whether it closes the window of the peer. An old segment says
-    /// nothing about the window. Returns whether smoltcp must not see that the window is closed.
-    pub(crate) fn hear(&mut self, acknowledged: TcpSeqNumber, is_closed: bool) -> bool {
+    /// Whether a segment only repeats what the peer has acknowledged, although more was sent.
+    pub(crate) fn is_repeated(&self, segment: Segment) -> bool {
+        let is_empty = segment.bytes == 0 && !segment.is_syn && !segment.is_rst;
+        let is_equal = (segment.acknowledged, segment.window) == (Some(self.acknowledged), self.window);
+        is_empty && is_equal && self.next.is_some_and(|next| self.acknowledged < next)
+    }
+
+    /// Notes what a segment of the peer acknowledges, and its window. An old segment says nothing about the window. Returns
+    /// whether smoltcp must not see that the window is closed.
+    pub(crate) fn hear(&mut self, acknowledged: TcpSeqNumber, window: u16) -> bool {
         let Some(next) = self.next.filter(|&next| self.acknowledged <= acknowledged && acknowledged <= next) else {
             return false;
         };
-        (self.acknowledged, self.is_closed) = (acknowledged, is_closed);
+        (self.acknowledged, self.window) = (acknowledged, window);
+        let is_closed = window == 0;
         // If smoltcp knows that the window is closed, only the byte that probes the window is under way.
         let is_hidden = is_closed && !self.is_shown && acknowledged < next;
         self.is_shown = is_closed && !is_hidden;
@@ -68,7 +78,7 @@ impl Sent {
 
     /// Returns the number of a segment without data that the peer accepts.
     fn acceptable(&self) -> Option<TcpSeqNumber> {
-        if self.is_closed { Some(self.acknowledged) } else { self.next }
+        if self.window == 0 { Some(self.acknowledged) } else { self.next }
     }
 }
 
@@ -174,10 +184,10 @@ mod tests {
     #[test]
     fn segment_without_data_gets_the_number_that_a_peer_with_a_closed_window_expects() {
         let mut sent = Sent::new();
-        let hear = |sent: &mut Sent, number, is_closed| sent.hear(TcpSeqNumber(number), is_closed);
+        let hear = |sent: &mut Sent, number, window| sent.hear(TcpSeqNumber(number), window);
         send(&mut sent, i32::MAX - 99, SYN | ACK, 0);
         assert_eq!(send(&mut sent, i32::MAX - 98, ACK, 98), i32::MAX - 98);
-        hear(&mut sent, i32::MAX, true);
+        hear(&mut sent, i32::MAX, 0);
         // A byte that probes the window, once more, and a segment that the peer has no room for.
         for bytes in [1, 1, 100] {
             assert_eq!(send(&mut sent, i32::MAX, ACK, bytes), i32::MAX);
@@ -188,13 +198,13 @@ mod tests {
         }
         // An old segment, and one that acknowledges what was not sent.
         for number in [i32::MAX - 1, i32::MIN + 100] {
-            hear(&mut sent, number, false);
+            hear(&mut sent, number, 9);
             assert_eq!(send(&mut sent, i32::MAX, ACK, 0), i32::MAX);
         }
         // The peer has had room for the byte.
-        hear(&mut sent, i32::MIN, true);
+        hear(&mut sent, i32::MIN, 0);
         assert_eq!(send(&mut sent, i32::MAX, ACK, 0), i32::MIN);
-        hear(&mut sent, i32::MIN, false);
+        hear(&mut sent, i32::MIN, 9);
         assert_eq!(send(&mut sent, i32::MIN, ACK, 0), i32::MIN + 99);
     }
 }

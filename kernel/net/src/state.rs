@@ -21,7 +21,7 @@ use crate::link::Link;
 use crate::listeners::{ConnectionId, Listeners};
 use crate::memory::Reserved;
 use crate::own::Own;
-use crate::packet::{Class, Packet, Segment, Wire, classify, micros, room_for_frame, send};
+use crate::packet::{Class, Packet, Segment, Wire, can_answer, classify, micros, room_for_frame, send};
 use crate::readiness::{Served, Waits};
 use crate::sequence::{self, Sent};
 use crate::services::{self, Services};
@@ -275,11 +275,19 @@ impl<Plat: Platform> State<Plat> {
                 }
                 if let Class::Connection(_, segment) = class {
                     connection.refusal = None;
-                    if connection.is_repeated(segment) {
-                        return;
+                    // At the third repeated acknowledgement, smoltcp stops its timer and sends data again. But it does not send
+                    // the end of the data alone, and forgets data that it cannot send now. So it does not get the segment then,
+                    // and sends again when its timer ends.
+                    if connection.sent.is_repeated(segment) {
+                        let lacks_only_end = !segment.is_fin && connection.has_only_end_under_way();
+                        let (interface, wire) = (&mut self.interface, &mut self.wire);
+                        let (sockets, frame) = (&mut self.services.sockets, &self.received[..bytes]);
+                        if lacks_only_end || !can_answer(interface, wire, sockets, frame, now) {
+                            return;
+                        }
                     }
                     if let Some(acknowledged) = segment.acknowledged
-                        && connection.sent.hear(acknowledged, segment.is_closed)
+                        && connection.sent.hear(acknowledged, segment.window)
                     {
                         sequence::open_window(&mut self.received[..bytes]);
                     }

@@ -5,17 +5,16 @@ use smoltcp::wire::{
     UdpPacket,
 };
 
-use crate::tests::{ADDRESS, SERVER};
-
 /// Turns a frame with a datagram into one with a segment.
 pub(crate) fn fill_segment(frame: &mut [u8], fill: impl FnOnce(&mut TcpPacket<&mut [u8]>)) {
     let mut ip = Ipv4Packet::new_unchecked(&mut frame[14..]);
     ip.set_next_header(IpProtocol::Tcp);
     ip.fill_checksum();
+    let (from, to) = (ip.src_addr().into(), ip.dst_addr().into());
     let mut segment = TcpPacket::new_unchecked(ip.payload_mut());
     fill(&mut segment);
     segment.set_urgent_at(0);
-    segment.fill_checksum(&SERVER.into(), &ADDRESS.into());
+    segment.fill_checksum(&from, &to);
 }
 
 /// Makes the checksums of a frame right.

@@ -69,3 +69,36 @@ fn end_of_the_data_is_sent_again_although_acknowledgements_are_repeated() {
     assert_eq!(again(&mut bench, &mut peer), [FIN | ACK]);
     bench.state.release(stream, bench.now);
 }
+
+/// smoltcp forgets the MAC address of a gateway a minute after its answer, although segments arrive from it.
+#[test]
+fn equal_acknowledgements_let_data_be_sent_again_also_when_the_gateway_is_just_forgotten() {
+    for is_forgotten in [false, true] {
+        let (address, gateway) = (Some((ADDRESS, 24)), Some(SERVER));
+        let mut bench = Bench::with(&Configuration { address, gateway, ..Configuration::default() }, usize::MAX);
+        let mut peer = Peer { address: Ipv4Addr::new(10, 1, 0, 1), next: 0, ..Peer::new(9, 0) };
+        let stream = bench.state.connect((peer.address, peer.port).into(), bench.now).unwrap();
+        assert_eq!(peer.receive(&mut bench), [SYN]);
+        assert_eq!(peer.send(&mut bench, SYN | ACK, &[]), [ACK]);
+        bench.now += Duration::from_millis(if is_forgotten { 59_900 } else { 59_700 });
+        assert_eq!(bench.state.connection(stream).unwrap().send(&[7; 1_072]), Ok(1_072));
+        bench.state.settle(stream, bench.now);
+        let first = peer.expected;
+        assert_eq!(peer.receive(&mut bench), [ACK, ACK]);
+        // The first segment is lost.
+        bench.now += Duration::from_millis(200);
+        peer.expected = first;
+        (0..3).for_each(|_| bench.other.lock().unwrap().arrived.push_back(peer.segment(ACK, &[])));
+        let sent = bench.serve().0;
+        let classes: Vec<_> = sent.iter().map(|frame| classify(frame)).collect();
+        if is_forgotten {
+            assert_eq!(classes, [Class::Neighbour]);
+            // The answer to the question is lost, but not that to the next one.
+            assert_eq!(again(&mut bench, &mut peer)[0], ACK);
+        } else {
+            let Class::Connection(_, segment) = classes[0] else { panic!("{classes:?}") };
+            assert_eq!((classes.len(), segment.sequence, segment.bytes), (1, first, 536));
+        }
+        bench.state.release(stream, bench.now);
+    }
+}
