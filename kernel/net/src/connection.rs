@@ -165,8 +165,8 @@ impl Connection {
     /// smoltcp sends a short segment only when all bytes before it are confirmed. So the rest of a long write would
     /// wait for the peer, which may delay its answer. As on Linux, the rest waits only for earlier short segments, so
     /// that at most one is under way. The last segment before the recently written bytes may have been a short one.
-    pub(crate) fn keeps_rest(&mut self) -> bool {
-        let is_rest = (1..FRAME_BYTES).contains(&self.unsent());
+    pub(crate) fn keeps_rest(&mut self, largest_frame: usize) -> bool {
+        let is_rest = (1..largest_frame).contains(&self.unsent());
         is_rest && self.socket().nagle_enabled() && self.socket().send_queue() <= self.recently_written
     }
 

@@ -96,6 +96,10 @@ impl Link for Loopback {
         Some(bytes)
     }
 
+    fn has_arrived(&self) -> bool {
+        !self.frames.is_empty()
+    }
+
     fn can_send(&mut self) -> bool {
         self.frames.len() < FRAMES && self.bytes < BYTES
     }

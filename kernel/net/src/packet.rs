@@ -62,6 +62,11 @@ impl Wire {
         Self { link, capabilities, room, was_full: false, is_trial: false }
     }
 
+    /// The length of the largest frame to send.
+    pub(crate) fn largest_frame(&self) -> usize {
+        self.capabilities.max_transmission_unit
+    }
+
     /// Sends a frame of no socket. `fill` gets the bytes of the frame, which are zero. The link must have room for the
     /// frame.
     pub(crate) fn send(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8])) {

@@ -40,7 +40,8 @@ pub(crate) const HALF_OPEN: Duration = Duration::from_secs(10);
 /// 3.8.1). So after heavy losses there may be only one attempt a minute, and this time must suffice for several.
 pub(crate) const SILENCE: Duration = Duration::from_secs(300);
 /// Data that has arrived is acknowledged, and its reader readied, after so many bytes at the latest, even if more has arrived.
-/// This is only a part of the window, so that the peer goes on sending.
+/// This is only a part of the window, so that the peer goes on sending. The two longest frames of a loopback have more, and may
+/// wait for each other, because the peer, which is in the same shard, sends nothing meanwhile.
 const UNSETTLED_BYTES: usize = WINDOW_BYTES / 4;
 /// How long a peer may keep its half of a connection open after the program has dropped the connection.
 pub(crate) const CLOSING: Duration = Duration::from_secs(30);
@@ -208,7 +209,8 @@ impl<Plat: Platform> State<Plat> {
         let Class::Connection(_, segment) = class else { return false };
         let is_streaming = self.connections.get(index).is_some_and(|it| it.owner == Owner::Stream);
         let bytes = segment.bytes + self.unsettled.map_or(0, |(_, bytes)| bytes);
-        let may_wait = segment.is_data() && is_streaming && bytes < UNSETTLED_BYTES;
+        let most = UNSETTLED_BYTES.max(2 * self.wire.largest_frame());
+        let may_wait = segment.is_data() && is_streaming && bytes < most;
         if may_wait {
             self.unsettled = Some((index, bytes));
         }
@@ -343,13 +345,13 @@ impl<Plat: Platform> State<Plat> {
             connection = again;
         }
         connection.limit_silence(now);
-        let was_unresolved = connection.sent.is_unresolved;
+        let (was_unresolved, largest_frame) = (connection.sent.is_unresolved, self.wire.largest_frame());
         let mut send = |connection: &mut Connection, has_written| {
             send(&mut self.interface, &mut self.wire, &mut connection.sockets, &mut connection.sent, has_written, now)
         };
         let has_written = core::mem::take(&mut connection.has_written);
         let mut due = send(connection, has_written);
-        if connection.keeps_rest() {
+        if connection.keeps_rest(largest_frame) {
             connection.socket().set_nagle_enabled(false);
             due = send(connection, true);
             connection.socket().set_nagle_enabled(true);

@@ -138,6 +138,10 @@ impl Link for Through {
         self.0.receive(frame)
     }
 
+    fn has_arrived(&self) -> bool {
+        self.0.has_arrived()
+    }
+
     fn can_send(&mut self) -> bool {
         self.0.can_send()
     }
