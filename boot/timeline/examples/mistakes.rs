@@ -1,6 +1,6 @@
-//! Runs four programs with a common mistake each in the simulator, and writes their timelines:
-//! `cargo run -p timeline --example mistakes -- examples/traces`. The simulator makes each run from a seed, so the same
-//! tree writes the same pages.
+//! Runs four programs in the simulator, each with a common mistake, and writes their timelines:
+//! `cargo run -p timeline --example mistakes -- examples/traces`. A run in the simulator depends only on its seed, so the
+//! same source always writes the same pages.
 
 use std::fs;
 use std::io;
@@ -17,7 +17,7 @@ fn main() -> io::Result<()> {
         [("deadlock", deadlock), ("hog", hog), ("unfair-lock", unfair_lock), ("lock-convoy", lock_convoy)];
     for (name, program) in programs {
         let config = Config { cpus: 4, processors: 4, seed: 7, ..Config::default() };
-        // The run of `deadlock` fails. Its page begins with the violated rule.
+        // The run of `deadlock` fails. Its page opens at the violated rule.
         let (_, traces) = sim::run_traced(config, 100_000, program);
         let [json, page] = timeline::write(&Trace::new(traces), &Path::new(&folder).join(name))?;
         fs::remove_file(json)?;
@@ -53,7 +53,7 @@ fn deadlock() {
     join(vec![go("left first", philosopher(&LEFT, &RIGHT)), go("right first", philosopher(&RIGHT, &LEFT))]);
 }
 
-/// A G computes with preemption off, so the Gs on its P wait until it has finished.
+/// A G computes with preemption off, so the other Gs wait for the only P until preemption is on again.
 fn hog() {
     sim::set_procs(1).expect("one P is allowed");
     let hog = go("hog", || {
@@ -89,7 +89,7 @@ fn unfair_lock() {
     join(modest.chain([greedy]).collect());
 }
 
-/// Eight Gs hold one lock for most of their work, so one P works at a time although there are four.
+/// Eight Gs hold the same lock during most of their work, so only one of four Ps works at a time.
 fn lock_convoy() {
     static LOCK: Mutex<u64> = Mutex::new(0);
     let workers = (0..8).map(|_| {

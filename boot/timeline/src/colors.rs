@@ -38,7 +38,7 @@ impl Theme {
     }
 }
 
-/// Returns the color of the Gs of this number, as programs for slides read it.
+/// Returns the color of the Gs of this number in hexadecimal, which programs for slides can read.
 pub(crate) fn of_goroutine(number: usize) -> String {
     let [hue, saturation, lightness] = PALETTE[number % PALETTE.len()].map(f64::from);
     let (saturation, lightness) = (saturation / 100.0, lightness / 100.0);

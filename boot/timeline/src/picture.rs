@@ -2,7 +2,7 @@
 //!
 //! The picture has no style sheet, script or variable, so that programs for slides can read it. It looks like the
 //! page's timeline: a row for each P or M, with what it did, and arrows. Below the row of a P is the length of its run
-//! queue. The last line says what each sign means that occurs in this picture.
+//! queue. The last lines explain the signs that occur in the picture.
 
 mod arrows;
 mod queues;
@@ -43,7 +43,7 @@ pub enum Rows {
 /// Which part of a trace is drawn, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// What the picture shows, for readers who do not see it.
+    /// A description of the picture, for readers who cannot see it.
     pub title: &'a str,
     /// Where the picture begins and ends, in nanoseconds.
     pub period: (u64, u64),
@@ -53,7 +53,7 @@ pub struct View<'a> {
     pub arrows: &'a [ArrowKind],
 }
 
-/// What a row did for some time, as the picture shows it.
+/// A period in which the P or M of a row did one thing.
 #[derive(Clone, Copy, Debug)]
 struct Period {
     /// The number of the P or M.
@@ -74,7 +74,7 @@ struct Picture<'a> {
     rows: Vec<u64>,
     /// The greatest length of a queue in the picture. If it is 0, no queues are shown.
     longest: usize,
-    /// What the picture shows.
+    /// The signs that have been drawn. The last lines of the picture explain them.
     signs: BTreeSet<Sign>,
     svg: String,
 }
@@ -180,7 +180,7 @@ impl<'a> Picture<'a> {
         if right - left < LEAST && period.goroutine.is_none() {
             return;
         }
-        // A gap separates the periods of Gs of one color.
+        // A gap separates adjacent periods of Gs that have the same color.
         let width = (right - left - 1.0).max(1.0);
         self.signs.insert(period.sign);
         if matches!(period.sign, Sign::Search | Sign::Stopped) {
@@ -256,13 +256,13 @@ fn periods(model: &Model, view: View<'_>) -> Vec<Period> {
     periods
 }
 
-/// The least of 1, 2 and 5 times a power of ten that is not less than `least`.
+/// Returns the smallest number that is at least `least` and is 1, 2 or 5 times a power of ten.
 fn step(least: u64) -> u64 {
     let powers = (0..18).map(|exponent| 10_u64.pow(exponent));
     powers.flat_map(|power| [power, 2 * power, 5 * power]).find(|size| *size >= least).unwrap_or(u64::MAX)
 }
 
-/// A time, in the unit that fits to the distance of the ruler's lines.
+/// Returns a time as text, in a unit that suits the distance between the lines of the ruler.
 fn duration(when: u64, step: u64) -> String {
     let (unit, name) = match step {
         1_000_000.. => (1_000_000, "ms"),

@@ -138,7 +138,8 @@ impl Replay<'_> {
                 self.set(goroutine, State::Running);
                 self.change(on, when, Activity::Run(goroutine), End::Other("the call ends"));
                 self.processors[on as usize].machine = Some(entry.detail);
-                // The P that was handed off has gone to this call, and not to the G that runs next.
+                // The G that returns from its call has taken the P. So the last handoff of the P does not lead to the G
+                // that starts next.
                 self.processors[on as usize].handed_off = None;
             }
             (EventKind::HandOff, Some(goroutine)) => self.hand_off(on, when, goroutine, "enters a blocking call"),

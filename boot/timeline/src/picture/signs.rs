@@ -1,4 +1,4 @@
-//! The signs of a picture, and the line that explains them.
+//! The signs of a picture, and the lines that explain them.
 
 use std::fmt::Write as _;
 

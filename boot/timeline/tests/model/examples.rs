@@ -1,4 +1,4 @@
-//! The pages in `examples/traces` have the style and the scripts of today.
+//! The pages in `examples/traces` have the current style and scripts.
 
 use std::fs;
 use std::path::Path;

@@ -365,8 +365,6 @@ fn failed_run_is_marked_at_the_event_that_violates_the_rule() {
     }
 }
 
-/// A G sets a mark, and records the length of the ring at the same time. There is one P, so no thief changes the ring
-/// meanwhile.
 #[test]
 fn each_stolen_g_has_an_arrow_from_the_steal() {
     let (mut steals, mut batches) = (0, 0);

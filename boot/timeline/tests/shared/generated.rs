@@ -8,7 +8,7 @@ use timeline::Trace;
 /// The number of events of a generated trace. A few more may follow.
 pub(crate) const EVENTS: usize = 1_000_000;
 const PROCESSORS: usize = 8;
-/// The name of all spans, as the number of a text.
+/// The number of the text that names all spans and interrupts.
 const TEXT: u64 = 9;
 
 /// What a P does in a generated trace.
@@ -52,7 +52,7 @@ impl Generator {
         (self.random >> 33) % limit
     }
 
-    /// Adds what one P does next. A G ends after it has parked, in the mean, `parks` times. If `parks` is 0, no G ends.
+    /// Adds the next events of one P. On average, a G ends after it has parked `parks` times. If `parks` is 0, no G ends.
     fn step(&mut self, p: usize, local: &mut Local, window: usize, parks: u64) {
         let track = 2 * p;
         local.now += 50 + self.below(1000);
@@ -115,8 +115,8 @@ impl Generator {
     }
 }
 
-/// Makes a trace with this number of Gs, which all wait in the global queue first. P0 parks only one G at a time, so
-/// two Gs run on it very often.
+/// Makes a trace with this number of Gs, which all wait in the global queue first. P0 keeps only one G parked, so two Gs
+/// alternate on it and start very often.
 pub(crate) fn generated(goroutines: u64, parks: u64) -> Trace {
     let mut generator = Generator::new(goroutines);
     for goroutine in generator.fresh.clone() {
