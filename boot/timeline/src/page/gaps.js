@@ -1,7 +1,10 @@
 // Idle gaps: periods in which nothing runs. On request, they are drawn short, so that a program that sleeps most of the time
-// fills the view. Times and durations in words stay those of the clock.
+// fills the view. Texts show the real times and durations.
 
-/** A gap is drawn short if it is longer than this share of the time in which something runs. Then it has the second share. */
+/**
+ * A gap is drawn short if it is longer than the share `LONG_GAP` of the time in which something runs. Then it is drawn as long
+ * as the share `SHORT_GAP` of this time.
+ */
 const LONG_GAP = 1 / 40, SHORT_GAP = 1 / 160;
 
 /** The long gaps of a trace, and the place of each time on an axis on which these gaps are short. */

@@ -1,6 +1,6 @@
 // What happened in the whole trace: periods, waits and arrows.
 
-/** The kinds of events with which a period begins that is shown. */
+/** The kinds of events at which a period may begin that is shown. */
 const BEGINS = ['Start', 'Switch', 'SyscallEnter', 'SyscallExit', 'Spin', 'Stop', 'HandOff', 'Retake', 'RunMachine', 'RunThread'];
 
 /** The largest size of all checkpoints together, in bytes. */
@@ -8,7 +8,7 @@ const CHECKPOINT_BYTES = 64e6;
 /** The number of events between two checkpoints, as long as there is room for that many. */
 const INTERVAL = 2048;
 
-/** The number of the longest waits that are kept. */
+/** How many of the longest waits are kept. */
 const LONGEST = 60;
 
 /** All periods of Ps, Ms and CPUs, all arrows and the longest waits: the result of replaying all events. */
@@ -49,7 +49,7 @@ class History {
     /** The size of all checkpoints together. */
     this.checkpointBytes = 0;
     this.interval = INTERVAL;
-    /** The state that was asked for last. */
+    /** The state that `stateAt` returned last. */
     this.last = null;
     /** For each P: how the G that runs there had become runnable. */
     this.current = Array.from({ length: DATA.processors }, () => null);
@@ -107,7 +107,7 @@ class History {
   slice(p, machine, activity, g, from, to, end) {
     const readied = p < CPUS ? this.current[p] : null;
     if (p < CPUS) this.current[p] = null;
-    // These are not shown.
+    // Periods of these activities are not shown.
     if (activity === IDLE || activity === SCHEDULE) return;
     const n = this.count++;
     this.from[n] = from;
@@ -175,7 +175,7 @@ class History {
     this.handedOff[p] = when;
   }
 
-  /** A call that ends has got the P, so the P was not handed off to the G that runs next. */
+  /** A G that returned from a call has taken the P. So the last handoff of the P does not lead to the G that starts next. */
   regained(p) {
     this.handedOff[p] = NaN;
   }
@@ -238,7 +238,7 @@ class Lists {
     for (let n = 0; n < history.count; n++) if (key(n) >= 0) this.all[next[key(n)]++] = n;
     const { from } = history;
     for (let list = 0; list < length; list++) {
-      // Most lists are in the order of time already, which is that in which the periods ended.
+      // Periods are numbered in the order in which they ended. In most lists they also began in this order.
       const own = this.of(list);
       if (own.some((n, index) => index > 0 && from[n] < from[own[index - 1]])) own.sort((a, b) => from[a] - from[b]);
     }
@@ -303,7 +303,7 @@ class Longest {
   }
 }
 
-/** The number of elements of a sorted column that are at most `value`. It must be between `low` and `high`. */
+/** The number of elements of a sorted column that are at most `value`. This number must be between `low` and `high`. */
 function countUpTo(column, value, low = 0, high = column.length) {
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -323,7 +323,7 @@ function countOnwards(column, value, low) {
   return countUpTo(column, value, low, Math.min(column.length, low + step));
 }
 
-/** The number of periods of a list that have at most `value` in this column, in whose order they are. */
+/** The number of periods of a list whose entry in `column` is at most `value`. The list must be sorted by this column. */
 function countPeriods(list, column, value) {
   let low = 0, high = list.length;
   while (low < high) {
@@ -335,8 +335,8 @@ function countPeriods(list, column, value) {
 }
 
 /**
- * The arrows that end where the period `n` begins: from the waker or the interrupt, from the victim of a steal, from a
- * handoff.
+ * The arrows that end where the period `n` begins: from the waker or the interrupt, from the victim of a steal, and from
+ * a handoff.
  */
 function arrowsTo(history, n) {
   const arrows = [];

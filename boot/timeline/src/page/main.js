@@ -1,5 +1,5 @@
-// Connects the parts of the page with the pointer, the keys and the address. The part of the address after `#` contains
-// what is shown, so an address can be passed on: `#g=17&event=500&from=0&to=2000&tab=waits&theme=dark&rows=m&gaps=short`.
+// Connects the parts of the page with the pointer, the keys and the address. The part of the address after `#` says what
+// is shown, so that a copied address shows it again: `#g=17&event=500&from=0&to=2000&tab=waits&theme=dark&rows=m&gaps=short`.
 
 const element = (id) => document.getElementById(id);
 const history_ = new History();
@@ -14,7 +14,7 @@ let playing = 0;
 const timeline = new Timeline(element('timeline'), history_, () => saveSoon());
 const moment = new Moment(element('moment'), timeline);
 
-// What is shown.
+// The state, the timeline and the tables that are shown.
 
 /** Shows the state after `to` events, and moves the timeline there if it shows another time. */
 function goTo(to, isToMove = true) {
@@ -149,12 +149,15 @@ function nextSlice(direction) {
   if (timeline.chosen < 0) return;
   const list = history_.ofGoroutine.of(timeline.chosen), { from } = history_;
   const begun = countPeriods(list, from, timeline.cursor);
-  // Times are whole numbers of nanoseconds.
+  // Times are whole numbers of nanoseconds, so `cursor - 1` leaves out the periods that begin at the cursor.
   const n = direction > 0 ? list[begun] : list[countPeriods(list, from, timeline.cursor - 1) - 1];
   if (n !== undefined) goToPeriod(n);
 }
 
-/** After how many events a page begins: after the first steal or, without one, when most Gs are runnable for the first time. */
+/**
+ * After how many events the page opens: after the first steal or, if there is none, after the first event at which the most
+ * Gs are runnable.
+ */
 function firstPosition() {
   const steal = EVENTS.kind.indexOf(KIND.Steal);
   if (steal >= 0) return steal + 1;
@@ -165,7 +168,7 @@ function firstPosition() {
   return fullest + 1;
 }
 
-/** Shows what this part of an address says. What it does not say is as in a page that was just opened. */
+/** Shows what this part of an address says. All else, except for the theme, is as in a page that was just opened. */
 function showAddress(fragment) {
   const given = new URLSearchParams(fragment.replace(/^#/, ''));
   const number = (name) => Number(given.get(name)) || 0;
@@ -220,7 +223,7 @@ function search(text) {
   return found;
 }
 
-/** The number of the hit that the key Enter takes. */
+/** The index of the search result that the key Enter chooses. */
 let hit = 0;
 
 function showHits() {

@@ -1,4 +1,5 @@
-// What the timeline draws over its rows: interrupts, arrows, the path of a G, spans, stops of the world, marks.
+// What the timeline draws over and below its rows: interrupts, events without a P, spans, stops of the world, short gaps, the
+// path of a G, arrows, the violation of a rule, and the cursor.
 
 /** How far an arrow within a row rises above the row. */
 const ARC = 12;
@@ -55,7 +56,7 @@ Object.assign(Timeline.prototype, {
         const left = Math.max(LEFT, this.x(from[index])), right = Math.max(left + 2, this.x(to[index]));
         c.fillStyle = this.color(g[index], this.chosen >= 0 && g[index] !== this.chosen);
         c.fillRect(left, y, right - left, SPAN_ROW - 3);
-        // The next one to draw is not hidden by those that are drawn.
+        // This span covers those that begin later and end before its right edge. So they are skipped.
         index = Math.max(index + 1, countOnwards(latest, this.when(right), index));
       }
       c.globalAlpha = 1;
@@ -82,7 +83,7 @@ Object.assign(Timeline.prototype, {
     c.globalAlpha = 1;
   },
 
-  /** Draws a band over each gap that is drawn short, with its length. */
+  /** Draws a band over each gap that is drawn short. */
   drawGaps() {
     if (!this.gaps) return;
     const { context: c } = this;

@@ -45,9 +45,9 @@ const HALTS = -1, OTHER_THREAD = -2;
 /** What a G does. */
 const UNKNOWN = 0, RUNNABLE = 1, RUNNING = 2, WAITING = 3, IN_CALL = 4, DEAD = 5;
 
-/** Reasons of a preemption: the slice is over; and the G of another due timer has its turn. */
+/** The detail of a `Preempt` if the slice of the G is over. */
 const BY_SLICE = 0;
-/** In which queue a runnable G is. `HANDED` is in no run queue: the G is about to run, or among the due timers. */
+/** In which queue a runnable G is. `HANDED` means in no queue that is shown: the G is about to run, or in the urgent queue. */
 const NOWHERE = 0, NEXT = 1, RING = 2, GLOBAL = 3, HANDED = 4, LOCKED = 5;
 
 /** Why a G became runnable, if no other G made it runnable. */
@@ -89,7 +89,7 @@ class Queue {
   remove(g) {
     const index = this.items.indexOf(g, this.head);
     if (index < 0) return;
-    // A G is usually taken from the front. So the Gs before it move, and not those behind it.
+    // A G that is removed is usually near the front. So the Gs before it are moved, and not those behind it.
     this.items.copyWithin(this.head + 1, this.head, index);
     this.take(1);
   }
@@ -161,7 +161,7 @@ class State {
     return columns + this.rings.reduce((sum, ring) => sum + 8 * ring.length, 8 * (this.global.items.length + this.locked.items.length));
   }
 
-  /** Replays the next event. If `sink` is given, calls its methods: what happens to each G, and each period that ends. */
+  /** Replays the next event. If `sink` is given, its methods are told what happens to each G, and which periods end. */
   step(sink) {
     const i = this.position++;
     const when = EVENTS.when[i], detail = EVENTS.detail[i], p = EVENTS.track[i], kind = EVENTS.kind[i];
@@ -350,7 +350,7 @@ class State {
     this.interrupt[cpu] = -1;
   }
 
-  /** Called before an event is replayed. If the first event of a P is that a G leaves, this G was running before. */
+  /** Called before an event of a P is replayed. If a G leaves the P in the first event of the P, the P ran this G before. */
   assume(kind, p, g) {
     if (this.known[p]) return;
     this.known[p] = 1;

@@ -41,7 +41,7 @@ function timesOfGoroutines(history) {
     if (!Number.isNaN(at)) times.runnable += history.from[n] - at;
     if (!Number.isNaN(at) && !Number.isNaN(parked)) times.waited(history.reason[n], at - parked);
   }
-  // What has not ended when the trace ends.
+  // The waits, and the times on run queues, that have not ended when the trace ends.
   const last = history.stateAt(EVENTS.count);
   all.forEach((times, g) => {
     const length = DURATION - last.since[g];

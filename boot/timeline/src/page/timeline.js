@@ -24,7 +24,7 @@ class Timeline {
     this.from = 0;
     this.to = Math.max(1, DURATION);
     this.byMachine = false;
-    /** The gaps that are drawn short; `null` if they have their length. */
+    /** The gaps that are drawn short; `null` if all gaps have their real length. */
     this.gaps = null;
     this.chosen = -1;
     this.cursor = -1;
@@ -82,7 +82,7 @@ class Timeline {
     return [...rows].map(([text, list]) => {
       list.sort((a, b) => a.from - b.from);
       const from = Float64Array.from(list, (span) => span.from), to = Float64Array.from(list, (span) => span.to);
-      // When the last of the spans up to each one ends.
+      // For each span, the latest end of this span and those before it.
       const latest = to.slice();
       for (let index = 1; index < latest.length; index++) latest[index] = Math.max(latest[index], latest[index - 1]);
       return { text, from, to, latest, g: Int32Array.from(list, (span) => span.g) };
@@ -150,7 +150,7 @@ class Timeline {
     });
   }
 
-  /** Draws long gaps short, or with their length again. */
+  /** Draws long gaps short, or with their real length again. */
   showGaps(areShort) {
     this.gaps = areShort ? new Gaps(this.history) : null;
     this.draw();
@@ -326,7 +326,7 @@ class Timeline {
     return shares;
   }
 
-  /** How long a row was busy until a time, before which `ended` of its periods ended. */
+  /** How long a row was busy until the time `when`. Of its periods, `ended` have ended by then. */
   busyUntil(row, when, ended) {
     const begun = ended < row.list.length && row.from[ended] < when ? when - row.from[ended] : 0;
     return row.busy[ended] + begun;
@@ -483,7 +483,7 @@ class Timeline {
   widthOf(text) {
     let width = this.widths.get(text);
     if (width === undefined) {
-      // Names are few, but their beginnings may be many.
+      // There are few names, but `fitting` may try many beginnings of them.
       if (this.widths.size > 20000) this.widths.clear();
       width = this.context.measureText(text).width;
       this.widths.set(text, width);
@@ -491,7 +491,7 @@ class Timeline {
     return width;
   }
 
-  /** The color of a thread on a CPU: grey, of three shades for Ms, so that the colors belong to the Gs. */
+  /** The color of a thread on a CPU. It is a shade of grey, one of three for an M, because only Gs have other colors. */
   threadColor(machine) {
     if (machine === OTHER_THREAD) return this.style('--wait');
     return `hsl(220 7% ${(this.isDark ? 30 : 44) + 5 * (machine % 3)}%)`;
@@ -524,13 +524,13 @@ class Timeline {
     else this.draw();
   }
 
-  /** The number of the row at a height on the canvas, or -1. Rows that are scrolled out of view are at no height. */
+  /** The number of the row at this height of the canvas; -1 in the part above the rows, over which rows are not drawn. */
   rowAt(y) {
     if (y < this.top) return -1;
     return Math.floor((y + this.scroll - this.top) / (this.row + this.gap(this.rows.length)));
   }
 
-  /** How long the two pixels at `x` are. */
+  /** The length of time that two pixels at `x` represent. */
   tolerance(x = LEFT) {
     return this.when(x + 2) - this.when(x);
   }

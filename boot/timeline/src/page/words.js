@@ -4,7 +4,7 @@ const nameOfTrack = (track) => (track === NO_P ? 'without a P' : isCpu(track) ? 
 const nameOfThread = (machine) => (machine === OTHER_THREAD ? 'a thread that is not an M' : `M${machine}`);
 const label = (g) => (g >= 0 ? DATA.goroutines[g][1] : '');
 
-/** What made a G runnable on a track, as words. */
+/** What made a G runnable, in words. `on` is the track on which the G became runnable. */
 function causeOf(by, on = -1) {
   if (by >= 0) return label(by);
   if (by === BY_UNKNOWN && on === NO_P) return 'a thread that is not an M';
@@ -14,7 +14,7 @@ function causeOf(by, on = -1) {
   return words[by] ?? 'unknown';
 }
 
-/** A duration in nanoseconds, as text with three digits or more. */
+/** A duration in nanoseconds, as text. From a microsecond on, the text has at least four digits. */
 function duration(ns) {
   const units = [['s', 1e9], ['ms', 1e6], ['µs', 1e3]];
   const [unit, size] = units.find(([, size]) => Math.abs(ns) >= size) ?? ['ns', 1];

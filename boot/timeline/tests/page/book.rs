@@ -33,13 +33,14 @@ const LOOK: &str = "(() => {
     };
 })()";
 
-/// How many colours the player's drawing has, after it was drawn.
+/// How many colours the canvas of a timeline has, after it was drawn.
 const COLOURS: &str = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))).then(() => {
     const { width, height } = timeline.canvas;
     return new Set(new Uint32Array(timeline.context.getImageData(0, 0, width, height).data.buffer)).size;
 })";
 
-/// The pages with text in `folder` and in the folders there. Source files (`tree`) and what mdBook adds are left out.
+/// Finds the pages with text in `folder` and in the folders there. Source files (`tree`), timelines, and what mdBook adds
+/// are left out.
 fn chapters(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -53,8 +54,8 @@ fn chapters(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Every page has the width of a phone, the theme that its reader prefers, pictures, and links to places that exist. No page
-/// complains on the console, and every timeline draws something.
+/// Every page fits the width of a phone, has the theme that its reader prefers, shows its pictures, and links only to places
+/// that exist. No page prints an error on the console, and every timeline draws something.
 pub(crate) fn pages(browser: &mut Browser, theme: &str) -> Result<(), Failed> {
     let book = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/book/html");
     let book = book.canonicalize().map_err(|error| format!("there is no book: run cargo book ({error})"))?;

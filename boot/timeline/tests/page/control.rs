@@ -70,7 +70,7 @@ pub(crate) fn search(browser: &mut Browser, theme: &str) -> Result<(), Failed> {
     assert_eq!(browser.evaluate("probe.shown()")?["chosen"], hits[1]);
     browser.press("/")?;
     browser.write("2")?;
-    // Outside of the field, this key would show the tab `waits`.
+    // Outside of the field, this key would show the tab `summary`.
     assert_eq!(browser.evaluate("probe.shown()")?["tab"], "moment");
     browser.press("Escape")?;
     assert_eq!(
@@ -224,7 +224,7 @@ pub(crate) fn keys(browser: &mut Browser, theme: &str) -> Result<(), Failed> {
         let (from, to) = view(browser)?;
         assert!(close(from, expected.0 * duration) && close(to, expected.1 * duration), "{key}: {from} {to}");
     }
-    // The page begins with the first steal. Steps end at both ends of the trace.
+    // The page opens at the first steal. Steps end at both ends of the trace.
     let steal = trace.events().iter().position(|entry| entry.kind == EventKind::Steal).expect("a steal");
     assert_eq!(browser.evaluate("position")?, steal + 1);
     browser.evaluate("goTo(1)")?;
@@ -354,7 +354,7 @@ fn address(browser: &mut Browser, page: &Path, theme: &str) -> Result<(), Failed
     Ok(())
 }
 
-/// Saves pictures of each theme in `target/tmp`, to look at. Text must have the contrast that WCAG 2 demands, be large
+/// Saves pictures in `target/tmp`, for people to look at. Text must have the contrast that WCAG 2 demands, be large
 /// enough, and not be cut off.
 pub(crate) fn appearance(browser: &mut Browser, theme: &str) -> Result<(), Failed> {
     for (name, trace) in [("native", programs::native()), ("simulated", programs::simulated())] {

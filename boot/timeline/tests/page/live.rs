@@ -12,7 +12,7 @@ use libtest_mimic::Failed;
 use crate::browser::Browser;
 
 const PAGE: &str = include_str!("../../../../programs/src/httpd/sched.html");
-/// How many events there are. The next ones come when the page is opened again.
+/// How many events are sent each time the page is opened.
 const EVENTS: u64 = 20;
 
 /// The `number`-th event of two Ps. P0 runs G7, with a queue of 4, and was busy in half of the observations; P1 is idle.

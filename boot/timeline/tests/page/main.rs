@@ -53,7 +53,7 @@ const TESTS: [(&str, Test, &[&str]); 19] = [
     (OF_THE_BOOK, book::pages, BOTH),
 ];
 
-/// This needs what `cargo book` makes, so it is ignored unless the environment variable `GMP_BOOK_REQUIRED` is set.
+/// This test needs what `cargo book` makes, so it is ignored unless the environment variable `GMP_BOOK_REQUIRED` is set.
 const OF_THE_BOOK: &str = "pages_of_the_book_fit_a_phone_and_lead_somewhere";
 
 fn main() -> ExitCode {

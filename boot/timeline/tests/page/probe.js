@@ -34,7 +34,7 @@ const probe = {
   cells: (row) => [...row.cells].map((cell) => cell.textContent),
   table: () => [...document.querySelectorAll('#waits tbody tr')].map(probe.cells),
 
-  /** The queues after each so many events, and whether jumps there lead to the same state as stepping. */
+  /** The queues at each multiple of `every` events, and whether jumps there lead to the same state as stepping. */
   moments(every) {
     const stepped = new State(), list = [], states = [];
     const all = (state) => JSON.stringify([[...state.next], state.rings, [...state.global], [...state.locked], [...state.runs], [...state.state], [...state.blocked], [...state.thread]]);
@@ -73,7 +73,7 @@ const probe = {
     timeline[method] = (...values) => calls.push(values);
     timeline.drawNow();
     delete timeline[method];
-    if (timeline[method] !== original) throw new Error('the method was restored');
+    if (timeline[method] !== original) throw new Error('the method was not restored');
     return calls;
   },
 
@@ -89,7 +89,7 @@ const probe = {
   /** Where the timeline is in the window. */
   view: () => element('view').getBoundingClientRect().toJSON(),
 
-  /** The lines and the sizes of their dashes that are drawn from row to row. */
+  /** The lines that are drawn from row to row: both ends, and the size of the dashes. */
   lines() {
     const c = timeline.context, list = [];
     let from, dash = [];

@@ -60,7 +60,8 @@ pub(crate) fn moved() -> Trace {
             .collect();
         sim::work(Duration::from_millis(3));
         sim::set_procs(1).expect("memory");
-        // The Gs ready each other and compute, so the second of them is not to inherit the slice.
+        // Each of these Gs readies the next one, and then computes until its slice is over. So the next one does not inherit
+        // the slice.
         let channels: Vec<_> = (0..4).map(|_| sim::channel(1)).collect();
         let ring: Vec<_> = (0..4)
             .map(|number| {

@@ -87,7 +87,7 @@ fn pointer_is_over_the_row_that_is_drawn_there(browser: &mut Browser, theme: &st
     assert!(real(&browser.evaluate("timeline.row")?) >= 12.0, "the rows of Ms are high enough for names");
     let machine = MACHINES - 1;
     browser.evaluate(&format!("timeline.show({}, {})", machine * PERIOD - 5 * PERIOD, MACHINES * PERIOD))?;
-    // The spans are below the Ms, and fill the window.
+    // The window shows only spans, which are below the Ms. So it is scrolled to the last M.
     browser.evaluate(&format!("timeline.revealRow(history_.ofMachine.of({machine})[0])"))?;
     photograph(browser, theme, "ms")?;
     let at = browser.evaluate(&format!("probe.point({machine}, {})", machine * PERIOD + PERIOD / 2))?;
@@ -97,7 +97,7 @@ fn pointer_is_over_the_row_that_is_drawn_there(browser: &mut Browser, theme: &st
     browser.click(real(&at[0]), real(&at[1]))?;
     let id = browser.evaluate("DATA.goroutines[timeline.chosen]?.[0]")?;
     assert_eq!(id, 16 + machine % NAMES, "the G of the period is chosen");
-    // Nothing is above the first row: rows that are scrolled out of view are not behind the ruler.
+    // At a point of the ruler there is no period: rows that are scrolled out of view are not found there.
     assert_eq!(browser.evaluate("timeline.sliceAt(timeline.x(timeline.cursor), timeline.top - 1)")?, -1);
     // The period of the G before this one is on a row far above, which is shown.
     let above = format!("timeline.y({})", machine - NAMES);
