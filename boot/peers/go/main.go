@@ -1,12 +1,12 @@
-// The benchmark in Go. Its workloads have the same names and parameters as those of programs/src/bin/bench.rs, and each of
-// them prints the same kind of line: bench NAME procs=N VALUE UNIT.
+// The benchmark in Go. Its workloads have the same names and parameters as those of programs/src/bin/bench, and each of them
+// prints the same kind of line: bench NAME procs=N VALUE UNIT.
 //
 //	peer [scale=F] [procs=N,...] [FILTER]...
 //	peer serve ADDRESS
 //
 // The second form is the server that `compare net` compares with the program httpd.
 //
-// All numbers of repetitions are multiplied by scale: 1 for the host, 0.2 for a machine that is emulated.
+// All numbers of repetitions are multiplied by scale, which is 1 on the host and 0.2 on an emulated machine.
 package main
 
 import (
@@ -28,7 +28,7 @@ type workload struct {
 	run  func(procs int)
 }
 
-// workloads lists the workloads in the same order as programs/src/bin/bench.rs.
+// workloads lists the workloads in the same order as programs/src/bin/bench.
 var workloads = []workload{
 	{"yield", yield},
 	{"chan_pingpong", pingPong},

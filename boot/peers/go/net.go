@@ -31,7 +31,7 @@ func connect(listener net.Listener) (near, far net.Conn) {
 	return near, must(listener.Accept())
 }
 
-// netConnect measures the life of a connection: one end connects, the other accepts, and both are dropped.
+// netConnect measures the life of a connection: one end connects, the other accepts, and both are closed.
 func netConnect(int) {
 	operations := times(5_000)
 	listener := listen()
@@ -148,7 +148,7 @@ func netPollWake(int) {
 	})
 }
 
-// netStream measures a KiB of a stream in bulk, which is written in parts of 64 KiB.
+// netStream measures the time for each KiB of a long stream, which is written in parts of 64 KiB.
 func netStream(int) {
 	parts := times(1_280)
 	part := make([]byte, 64*1024)
@@ -179,8 +179,9 @@ func netStream(int) {
 	})
 }
 
-// netRequest measures a request to the server of this process, over a connection that is kept, and over a connection of
-// its own. The client is as simple as that of our benchmark: a write, and reads until the answer is complete.
+// netRequest measures a request to the server of this process: first over one connection for all requests, and then over
+// a new connection for each request. The client is as simple as that of programs/src/bin/bench: it writes once, and reads
+// until the answer is complete.
 func netRequest(int) {
 	requests := times(5_000)
 	listener := listen()

@@ -27,8 +27,8 @@ func fibForked(n int) int {
 	return right + <-left
 }
 
-// fibParallel computes fib(27). Gs are forked and joined for the calls down to fib(12). It measures the first run and ten
-// later runs separately, and then ten runs without further Gs.
+// fibParallel computes fib(27). For each call down to fib(12), a G is forked and joined. The function measures the first
+// run and ten later runs separately, and then ten runs without further Gs.
 func fibParallel(int) {
 	const later = 10
 	for _, each := range []struct {

@@ -43,8 +43,8 @@ func hogs(procs int) {
 	reportLate("hog_wakeup", besideHogs(procs, func() int64 { return lateness(time.Millisecond) }))
 }
 
-// pingPongBesideHogs measures how late main has the answer of another G to a question that it asks after a sleep of 1 ms,
-// while hogs run.
+// pingPongBesideHogs measures, while hogs run, how late main gets an answer: main sleeps for 1 ms and then asks another G,
+// which answers at once.
 func pingPongBesideHogs(procs int) {
 	there, here := make(chan int), make(chan int)
 	go func() {

@@ -82,8 +82,8 @@ macro_rules! one_receiver {
     };
 }
 
-/// Defines the workloads that need more of the library: that several threads use a receiver, and a select. The function
-/// `receive_from_any` receives from one of four channels.
+/// Defines the workloads that need a receiver that several threads share, or a select. The function `receive_from_any`
+/// receives from one of four channels.
 macro_rules! shared_receivers {
     () => {
         pub fn many_to_many(&procs: &usize) {

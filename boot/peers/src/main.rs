@@ -1,7 +1,7 @@
 //! The benchmark with other Rust libraries: `peers tokio|may|threads|crossbeam|flume [procs=N] [FILTER]...`; and a
 //! server on tokio, `peers serve ADDRESS`.
 //!
-//! The workloads have the same names and parameters as those of `gmp-sched/benches/workloads.rs`, and each of them
+//! The workloads have the same names and parameters as those of `gmp-sched/benches/shared`, and each of them
 //! prints the same kind of line, `bench NAME procs=N VALUE UNIT`. Some workloads have fewer repetitions on threads, or
 //! fewer waiting coroutines or threads. If a library lacks what a workload needs, the workload is left out for this
 //! library. `cargo run -- compare --native` builds and runs this program.

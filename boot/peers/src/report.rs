@@ -46,7 +46,7 @@ pub fn nap(g: u64, n: u64) -> Duration {
     Duration::from_millis(1 + (g * 7 + n * 3) % 10)
 }
 
-/// How long a G sleeps beside hogs.
+/// How long a G sleeps while hogs run.
 pub const SHORT_NAP: Duration = Duration::from_millis(1);
 
 /// Computes until `is_over` returns `true`.

@@ -13,7 +13,7 @@ const PAGE: &str = "hello, world\n";
 const HEAD_BYTES: usize = 8 * 1024;
 const PART_BYTES: usize = 64 * 1024;
 
-/// What matters of the head of a request.
+/// The parts of a request's head that the server needs.
 struct Head {
     bytes: usize,
     path: String,
