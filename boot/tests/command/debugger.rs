@@ -64,7 +64,8 @@ fn gdb_lists_goroutines_and_their_backtraces() {
     ] {
         assert!(printed.contains(line), "{line:?} is not in\n{printed}");
     }
-    // The line of the program follows that of each G. The scheduler's function in which a G waits is not shown.
+    // Below the line of each G is the line of the program at which the G is. The scheduler's function in which a G waits
+    // is not shown.
     let source: Vec<&str> = include_str!("outside_program.rs").lines().collect();
     let number = |code: &str| 1 + source.iter().position(|line| line.trim() == code).expect("a line");
     for (goroutine, function) in [

@@ -1,5 +1,4 @@
-//! Tests of the crate that `boot new` makes. Ordinary cargo commands work in this crate, and `boot` boots
-//! the program of this crate.
+//! Tests of the crate that `boot new` makes. Ordinary cargo commands work in this crate, and `boot` boots its program.
 
 use std::fs;
 use std::io::Write as _;

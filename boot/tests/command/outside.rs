@@ -49,8 +49,8 @@ pub(crate) fn write_crate(name: &str, main: &str) -> TempDir {
 }
 
 /// Returns the command `boot` with an empty input. It builds into the target directory of the workspace, as all tests
-/// of this workspace do. So one build of the kernel serves all of them. The tests provide their own terminals, whatever
-/// that of the user is.
+/// of this workspace do. So one build of the kernel serves all of them. `TERM` describes the terminals that the tests
+/// provide, and not that of the user.
 pub(crate) fn boot() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_boot"));
     command.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target directory"));

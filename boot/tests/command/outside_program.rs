@@ -120,7 +120,7 @@ fn write_disk() {
     }
 }
 
-/// Uses 6000 stacks at the same time, each of which has a frame, and writes 1000 times to each of them.
+/// Uses 6000 stacks at the same time, so at least as many frames of memory, and writes 1000 times to each stack.
 fn stacks() {
     let using: Vec<_> = (0..6000)
         .map(|_| {

@@ -69,7 +69,8 @@ fn flags_for_the_host_do_not_reach_the_machine() {
     assert_eq!(status(&output), Some(0), "{}", text(&output.stderr));
 }
 
-/// The ELF file has the names and lines for reports.
+/// `boot` builds an ELF file with the names and lines that reports need, although the profiles of the crate leave them
+/// out.
 #[test]
 fn program_whose_profiles_strip_it_reports_names_and_lines() {
     let folder = write_crate(
