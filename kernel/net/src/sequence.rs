@@ -32,6 +32,8 @@ pub(crate) struct Sent {
     /// The last number that the peer has acknowledged, and the window that it has named with that.
     pub(crate) acknowledged: TcpSeqNumber,
     pub(crate) window: u16,
+    /// How often the peer has said the same again, although more was sent.
+    pub(crate) repeats: u8,
     /// Whether smoltcp has been shown that the window is closed.
     pub(crate) is_shown: bool,
     /// The first sequence number of the peer that the connection has not acknowledged.
@@ -46,7 +48,8 @@ impl Sent {
     pub(crate) const fn new() -> Self {
         let [first, acknowledged, expected] = [TcpSeqNumber(0); 3];
         let (window, frame_bytes, is_shown, is_unresolved) = (u16::MAX, u16::MAX, false, false);
-        Self { first, next: None, acknowledged, window, is_shown, expected, frame_bytes, is_unresolved }
+        let repeats = 0;
+        Self { first, next: None, acknowledged, window, repeats, is_shown, expected, frame_bytes, is_unresolved }
     }
 
     /// Returns how many sequence numbers the connection has used, with that of the end of the data, but without that of
@@ -55,11 +58,14 @@ impl Sent {
         self.next.map_or(0, |next| next.0.wrapping_sub(self.first.0).cast_unsigned())
     }
 
-    /// Whether a segment only repeats what the peer has acknowledged, although more was sent.
-    pub(crate) fn is_repeated(&self, segment: Segment) -> bool {
+    /// Whether a segment only repeats what the peer has acknowledged, although more was sent, and is at least the third one
+    /// that does. smoltcp, which does not count all of them, may take it for the third one.
+    pub(crate) fn is_third_repetition(&mut self, segment: Segment) -> bool {
         let is_empty = segment.bytes == 0 && !segment.is_syn && !segment.is_rst;
         let is_equal = (segment.acknowledged, segment.window) == (Some(self.acknowledged), self.window);
-        is_empty && is_equal && self.next.is_some_and(|next| self.acknowledged < next)
+        let is_repetition = is_empty && is_equal && self.next.is_some_and(|next| self.acknowledged < next);
+        self.repeats = self.repeats.saturating_add(is_repetition.into());
+        is_repetition && self.repeats >= 3
     }
 
     /// Notes what a segment of the peer acknowledges, and its window. An old segment says nothing about the window. Returns
@@ -68,7 +74,9 @@ impl Sent {
         let Some(next) = self.next.filter(|&next| self.acknowledged <= acknowledged && acknowledged <= next) else {
             return false;
         };
-        (self.acknowledged, self.window) = (acknowledged, window);
+        if (acknowledged, window) != (self.acknowledged, self.window) {
+            (self.acknowledged, self.window, self.repeats) = (acknowledged, window, 0);
+        }
         let is_closed = window == 0;
         // If smoltcp knows that the window is closed, only the byte that probes the window is under way.
         let is_hidden = is_closed && !self.is_shown && acknowledged < next;

@@ -277,10 +277,10 @@ impl<Plat: Platform> State<Plat> {
                 }
                 if let Class::Connection(_, segment) = class {
                     connection.refusal = None;
-                    // At the third repeated acknowledgement, smoltcp stops its timer and sends data again. But it does not send
-                    // the end of the data alone, and forgets data that it cannot send now. So it does not get the segment then,
-                    // and sends again when its timer ends.
-                    if connection.sent.is_repeated(segment) {
+                    // At the third repetition, smoltcp stops its timer and sends data again. But it does not send the end of the
+                    // data alone, and forgets data that it cannot send now. So it does not get the segment then, and sends again
+                    // when its timer ends.
+                    if connection.sent.is_third_repetition(segment) {
                         let lacks_only_end = !segment.is_fin && connection.has_only_end_under_way();
                         let (interface, wire) = (&mut self.interface, &mut self.wire);
                         let (sockets, frame) = (&mut self.services.sockets, &self.received[..bytes]);
