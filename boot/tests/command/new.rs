@@ -330,9 +330,8 @@ fn programs_of_the_tree_run_on_the_host() {
 
 #[test]
 fn program_that_links_std_is_not_entered() {
-    let own = ALIKE_CRATE.path().join("std");
     make("std-program", ALIKE_CRATE.path());
-    let own = own.with_file_name("std-program");
+    let own = ALIKE_CRATE.path().join("std-program");
     let main = own.join("src/main.rs");
     let source = fs::read_to_string(&main).expect("text");
     fs::write(&main, source.replace("#![no_std]\n", "")).expect("written");
