@@ -148,9 +148,9 @@ impl Iterator for WordChars<'_> {
     }
 }
 
-/// Returns the characters of a list of options whose separators are blanks or commas, with blanks only. A comma is a
-/// separator if it is not between double quotes and the text after it begins with `KEY=`, or if it is the last
-/// character. So the value of an option may contain commas.
+/// Returns the characters of a list of options that are separated by blanks or commas. Each comma that is a separator is
+/// replaced by a blank. Between double quotes, no comma is a separator. Elsewhere a comma is a separator if it is the last
+/// character, or if a blank, another comma or `KEY=` follows. So the value of an option may contain commas.
 ///
 /// ```
 /// # extern crate std; use std::string::String;

@@ -129,7 +129,7 @@ pub enum Received {
     Byte(Stream, u8),
     /// The request for input, [`INPUT_READY`].
     InputReady,
-    /// The program wants to know of an interrupt: see [`INTERRUPTIBLE`].
+    /// The program asks to be told of an interrupt: see [`INTERRUPTIBLE`].
     Interruptible,
     /// The program is going to end with this status: see [`ENDING`].
     Ending(u8),

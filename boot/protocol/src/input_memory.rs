@@ -8,7 +8,7 @@
 //! before the machine starts. If the input is recorded, the host fills the next entry whenever input comes, and sets
 //! its [`DUE`] time to [`AT_ONCE`]. The kernel executes the same instructions in both cases. So if the [`DUE`] times of
 //! a script are the [`AT`] times of a recorded run, the run with this script is equal to the recorded one. The kernel
-//! never looks at what the host has done with the frames that were sent.
+//! never reads what the host does with the frames that were sent, because that would differ from run to run.
 //!
 //! At each check, a machine with a network also writes to [`PACE_PORT`]. When a run is recorded, the host makes this
 //! write wait, so that the machine's clock is not faster than that of its peers.

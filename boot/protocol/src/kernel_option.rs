@@ -33,13 +33,13 @@ pub const SEED: &str = "seed";
 
 /// The key of the option whose value is the address of the machine in its network.
 pub const IP: &str = "ip";
-/// The key of the option whose value is the address of the computer that passes packets on to other networks.
+/// The key of the option whose value is the address of the gateway, which forwards packets to other networks.
 pub const GATEWAY: &str = "gateway";
-/// The key of the option whose value is the address of the server that knows the addresses of names.
+/// The key of the option whose value is the address of the DNS server, which finds the addresses of host names.
 pub const DNS: &str = "dns";
 
-/// Reads the value of the option [`IP`], such as `10.0.2.15/24` or `fec0::15/64`: the address of one computer, and how many
-/// of its bits are those of the network. Returns `None` if the text is not such a value.
+/// Parses the value of the option [`IP`], such as `10.0.2.15/24` or `fec0::15/64`: the address of one computer, and the
+/// length of the network's prefix in bits. Returns `None` if the text is not such a value.
 #[must_use]
 pub fn network(text: &str) -> Option<(IpAddr, u8)> {
     let (address, prefix) = text.split_once('/')?;
@@ -162,7 +162,7 @@ fn is_similar(word: &str, key: &str) -> bool {
     let before = word.iter().zip(key).take_while(same).count();
     let after = word.iter().rev().zip(key.iter().rev()).take(shorter - before).take_while(same).count();
     let is_close = before + after > 0 && word.len().max(key.len()) - before - after <= 2;
-    // Every two words of two characters are close.
+    // A word of one or two characters would be close to many keys, so it counts as similar to none.
     word.len() > 2 && (is_close || before == word.len())
 }
 

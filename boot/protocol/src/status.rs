@@ -1,7 +1,7 @@
 //! Exit statuses.
 //!
 //! `boot` ends with the status of the program, which is 0 to [`LAST_OF_PROGRAM`], or with one of the other statuses
-//! below.
+//! below. If `boot` cannot run the program or write a result, it ends with a status from `sysexits.h`, such as 64.
 //!
 //! The guest ends QEMU by writing a 32-bit value to the `isa-debug-exit` device. QEMU then exits with `2 * value + 1`.
 //! QEMU itself exits with 1 if it fails, and with 0 after a triple fault (because of `-no-reboot`). The guest adds

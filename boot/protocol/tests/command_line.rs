@@ -13,7 +13,7 @@ fn hand_written_lines_are_split_as_by_a_shell() {
     assert_eq!(words("   "), [""; 0]);
     assert_eq!(words("  a   b "), ["a", "b"]);
     assert_eq!(words(r#"disk="a b:5" x"#), ["disk=a b:5", "x"]);
-    assert_eq!(words(r"a\b"), [r"a\b"], "a backslash means something in quotes only");
+    assert_eq!(words(r"a\b"), [r"a\b"], "a backslash is special only inside quotes");
     assert_eq!(words("tab\tand\nnewline"), ["tab\tand\nnewline"]);
 }
 
