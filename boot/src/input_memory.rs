@@ -137,7 +137,8 @@ fn cannot(error: &io::Error) -> Error {
     Error::Qemu(format!("cannot make the memory for the machine's input: {error}"))
 }
 
-/// Writes the header and these pieces into the memory, whose other entries are zero and so have no content yet.
+/// Writes the header and `pieces` into a memory that is all zeros. The other entries stay zero, which means that they
+/// have no content yet.
 fn fill(memory: &File, size: Size, pieces: &[Piece]) -> io::Result<()> {
     memory.write_all_at(&MAGIC.to_le_bytes(), 0)?;
     let first_sent = if size.has_network { size.entries + 1 } else { 0 };
@@ -204,7 +205,8 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// Returns the next frame, or `None` if the machine has sent no further one, or had no room for it.
+    /// Returns the next frame. Returns `None` if the machine has sent no further frame, or if the memory had no room for
+    /// the frame.
     ///
     /// # Errors
     ///

@@ -24,8 +24,7 @@ use core::fmt;
 
 use boot_protocol::input::Kind;
 
-/// The largest number of decimal places of a time in seconds. It is nine, because the machine's clock counts
-/// nanoseconds.
+/// The largest number of decimal places of a time in seconds: nine, because the machine's clock counts nanoseconds.
 const FRACTION_DIGITS: usize = 9;
 const NS_PER_SECOND: u64 = 1_000_000_000;
 

@@ -55,9 +55,9 @@ impl<T> ListedChild<T> {
 
     /// Like [`kill`](Self::kill), for a child that leads a process group: also ends the other processes of the group.
     pub(crate) fn kill_group(&mut self) {
-        // A child that has been waited for may have another group's id.
+        // After the wait for the child, its id may be that of another group.
         if self.status.is_none() {
-            // The call fails only if nobody is left in the group.
+            // The call fails only if no process of the group is left.
             let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         }
     }

@@ -59,11 +59,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the parser's error, and returns the status. A request for help also comes as such an error.
+/// Prints the parser's error, and returns the status. The parser reports a request for help as an error, too.
 fn refuse(error: &clap::Error) -> Result<u8, Error> {
     let printed = error.print();
     if error.use_stderr() {
-        // If the message cannot be printed, the status remains.
+        // The status is the same if the message cannot be printed.
         return Ok(Error::Usage(String::new()).status());
     }
     printed.map(|()| 0).map_err(Error::writing)
@@ -147,7 +147,8 @@ fn run(order: &Order, elf: &Path, script: Option<&[Piece]>) -> Result<u8, Error>
     let input = recorded_input.as_ref().map(InputRecording::memory).or(script.as_ref());
     let input_was_lost = input.is_none();
     let mut session = Session::boot_with(&configuration, elf, &order.arguments, &shared, input)?;
-    // From here on, a signal that ends the machine does not end `boot` before the recordings have been written.
+    // If something is to be written at the end, from here on the first signal ends only the machine, so that `boot` can
+    // write it.
     let capture = session.take_capture();
     let writes_at_end = recording.is_some() || recorded_input.is_some() || capture.is_some();
     let deferred_end = writes_at_end.then(DeferredEnd::begin);

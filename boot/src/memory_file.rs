@@ -41,7 +41,7 @@ fn nameless_in(places: &[PathBuf], length: u64, used: u64) -> io::Result<File> {
 ///
 /// # Errors
 ///
-/// If the file cannot be made, or has no room. The error names the file and the size.
+/// If the file cannot be made, or if there is no room for it. The error names the file and the size.
 pub(crate) fn named(name: &Path, length: u64, used: u64) -> io::Result<File> {
     let reserved = File::create(name).and_then(|file| reserve(&file, length, used).map(|()| file));
     reserved.map_err(|error| no_room(used, &format!("in {}: {error}", name.display())))

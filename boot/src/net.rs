@@ -63,7 +63,8 @@ impl fmt::Display for Port {
     }
 }
 
-/// Returns QEMU's description of the network, whose id is `net`. Returns `None` if there is no network.
+/// Returns the value of QEMU's option `-netdev` for the network, whose id is `net`. Returns `None` if there is no
+/// network.
 pub(crate) fn description(net: &Net, ports: &[Port]) -> Option<String> {
     Some(match net {
         Net::None => return None,
@@ -129,7 +130,7 @@ pub(crate) fn check(net: &Net, ports: &[Port]) -> Result<(), Error> {
 
 /// Whether the host has a network device with this name, in the network namespace of this process.
 fn has_device(name: &str) -> bool {
-    // The lines of devices begin with their names; see proc_net(5).
+    // The line of a device begins with its name and a colon; see proc_net(5).
     let devices = fs::read_to_string("/proc/net/dev").unwrap_or_default();
     devices.lines().filter_map(|line| line.split_once(':')).any(|(device, _)| device.trim() == name)
 }

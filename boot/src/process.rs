@@ -120,8 +120,9 @@ impl Process {
         self.monitor.was_reset()
     }
 
-    /// Ends QEMU at once if it is still running. If the command `qemu-system-x86_64` is a script, QEMU may be a child of it,
-    /// which keeps the connection to the monitor open. So the whole group is ended.
+    /// Ends QEMU at once if it is still running. Ends the whole process group, because the command `qemu-system-x86_64`
+    /// may be a script, and QEMU a child of that script. If only the script were ended, QEMU would keep the connection to
+    /// the monitor open, and [`wait`](Self::wait) would not return.
     pub fn kill(&mut self) {
         self.child.kill_group();
     }
@@ -184,7 +185,7 @@ pub(crate) fn end_with_this_process(command: &mut Command) {
 ///
 /// Only this child inherits the files. So a connection is closed when the child ends, even if other processes have been
 /// started meanwhile.
-#[expect(unsafe_code, reason = "what runs between fork and exec is unsafe to state")]
+#[expect(unsafe_code, reason = "adds a closure that runs between fork and exec")]
 fn prepare(command: &mut Command, files: Vec<OwnedFd>) {
     let parent = getpid();
     let prepare = move || {

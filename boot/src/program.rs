@@ -203,7 +203,7 @@ fn package(manifest: &Path) -> Result<(Metadata, Package), Error> {
     // the parents of that folder.
     command.current_dir(manifest.parent().unwrap_or(Path::new(".")));
     let metadata = command.exec().map_err(|error| match error {
-        // Cargo itself cannot be run. That is no mistake in the command line.
+        // Cargo itself cannot be run, which is not a mistake in the command line.
         cargo_metadata::Error::Io(error) => Error::Build(format!("cannot run cargo: {error}")),
         error => cannot(&error),
     })?;
@@ -213,15 +213,15 @@ fn package(manifest: &Path) -> Result<(Metadata, Package), Error> {
     Ok((metadata, package))
 }
 
-/// Returns the first line of the documentation at the top of a source file; an empty text if there is none.
+/// Returns the first line of the documentation at the top of a source file, or an empty text if there is none.
 fn first_line(source: &Path) -> String {
     let text = fs::read_to_string(source).unwrap_or_default();
     let first = text.lines().find_map(|line| line.strip_prefix("//!"));
     first.unwrap_or_default().trim().to_owned()
 }
 
-/// The section that each program for the machine has, because it is linked with the kernel: the configuration for the
-/// bootloader.
+/// The section with the configuration for the bootloader. Each program for the machine has this section, because it is
+/// linked with the kernel.
 const SECTION: &[u8] = b".bootloader-config";
 
 /// Checks that an ELF file is a program for the machine. If it is not, returns what is wrong.

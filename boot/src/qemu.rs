@@ -61,7 +61,7 @@ fn kvm_failure() -> &'static str {
     }
 }
 
-/// What starts the program on the machine.
+/// What loads the program on the machine and starts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Firmware {
     /// QEMU itself loads the ELF file, and starts it by the PVH protocol.

@@ -46,7 +46,8 @@ pub fn option(timeline: bool, profiles: bool) -> Option<&'static str> {
 ///
 /// [`Error::Output`] if the program's file cannot be read or has no symbols.
 pub fn address_of_reached(elf: &Path) -> Result<u64, Error> {
-    let cannot = |why: &dyn fmt::Display| Error::Output(format!("no place for --until in {}: {why}", elf.display()));
+    let cannot =
+        |why: &dyn fmt::Display| Error::Output(format!("cannot find where --until stops {}: {why}", elf.display()));
     let bytes = fs::read(elf).map_err(|error| cannot(&error))?;
     let file = object::File::parse(&*bytes).map_err(|error| cannot(&error))?;
     // The compiler has several ways to mangle a name. In all of them, the symbol contains the names of the module and

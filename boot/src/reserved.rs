@@ -35,7 +35,7 @@ impl Reserved {
         Ok(())
     }
 
-    /// Keeps all files. Called when the results have been written, because a result may be an empty file.
+    /// Makes all files stay, even empty ones. Called when the results have been written, because a result may be empty.
     pub(crate) fn keep(&mut self) {
         self.made.clear();
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// A file that a command line names, with the option that does so.
+/// A file that a command line names: the option that names the file, and the name.
 pub type Named = (&'static str, PathBuf);
 
 /// Checks that `written` does not name a file twice, and that no file in `written` is also named in `others`.

@@ -88,7 +88,7 @@ fn has_interrupted_program() -> bool {
     if is_sent {
         thread::spawn(|| {
             thread::sleep(INTERRUPT_GRACE);
-            // If the program has ended, this process only writes what was recorded.
+            // If the machine has ended, this process is writing what was recorded, and needs no further signal.
             if process::is_any_running() {
                 handle(SIGINT);
             }
@@ -97,8 +97,8 @@ fn has_interrupted_program() -> bool {
     is_sent
 }
 
-/// Ends the programs that this process has started, and then this process, by `signal`. Prints the output that the view
-/// has kept.
+/// Ends the programs that this process has started, prints the output that the view has kept, and then ends this process
+/// by `signal`.
 fn end_now(signal: i32) -> ! {
     process::kill_all();
     host_program::kill_all();
@@ -140,8 +140,8 @@ fn is_deferred(signal: i32) -> bool {
 /// While this value exists, the first SIGINT, SIGTERM or SIGHUP ends only the machines, and the second ends this
 /// process. If such a signal has come, dropping this value ends this process by that signal.
 ///
-/// The caller has started its machine before it makes this value. Otherwise the signal could come before the machine is
-/// started, and the machine would run on.
+/// The caller must start its machine before it makes this value. Otherwise a signal could come before the machine is
+/// started. That signal would end neither this process nor the machine.
 #[derive(Debug)]
 pub struct DeferredEnd(());
 
@@ -162,7 +162,7 @@ impl DeferredEnd {
 
 impl Drop for DeferredEnd {
     fn drop(&mut self) {
-        // The lock is released before the process ends, because a second signal may come meanwhile.
+        // The lock is released before the process ends. Otherwise a second signal could not end the process at once.
         let end = mem::replace(&mut *end(), End::AtOnce);
         if let End::Due(signal) = end {
             end_now(signal);

@@ -31,8 +31,8 @@ use crate::net;
 use crate::process::Process;
 use crate::qemu::Configuration;
 
-/// What connects a machine that gets its input from memory to its network. The default is that of a machine without a
-/// network.
+/// The connection between a machine that gets its input from memory and its network. The default is that of a machine
+/// without a network.
 #[derive(Debug, Default)]
 pub(crate) struct Wire {
     /// QEMU's arguments for the machine.
@@ -94,7 +94,7 @@ pub(crate) fn start(
     Ok(Wire { arguments, file: Some(OwnedFd::from(pace).into()), network: Some(qemu) })
 }
 
-/// Shows what QEMU says, except for its warning that no machine uses the hub.
+/// Shows QEMU's messages, except for the warning that no machine uses the hub.
 fn show_errors(messages: impl io::Read) {
     let lines = BufReader::new(messages).lines().map_while(Result::ok);
     lines.filter(|line| !line.ends_with("with no nics")).for_each(|line| say(&line));

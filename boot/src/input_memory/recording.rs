@@ -74,7 +74,7 @@ fn taken(memory: &InputMemory) -> io::Result<Vec<Piece>> {
         if at == 0 {
             break;
         }
-        let kind = Kind::from_word(word(KIND)).ok_or_else(|| io::Error::other("the machine has changed it"))?;
+        let kind = Kind::from_word(word(KIND)).ok_or_else(|| io::Error::other("the machine has overwritten it"))?;
         let bytes = entry[DATA * size_of::<u64>()..][..length.min(DATA_BYTES)].to_vec();
         pieces.push(Piece { at, kind, bytes });
     }

@@ -43,8 +43,8 @@ pub fn create(path: &Path) -> Result<String, Error> {
     };
     fs::create_dir(path).map_err(cannot)?;
     fill(path, name, cannot).inspect_err(|_| {
-        // Otherwise half a crate would remain, and the next try would find that the folder exists. There is nothing to
-        // report if the folder cannot be removed: the user learns the first error.
+        // Otherwise an incomplete crate would remain, and the next attempt would fail because the folder exists. An
+        // error of the removal is ignored, because the first error is reported.
         let _ = fs::remove_dir_all(path);
     })?;
     let (shown, boot) = (path.display(), boot_command(path));

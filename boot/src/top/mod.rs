@@ -5,7 +5,7 @@
 //! | `memory` | the memory into which the machine publishes its numbers |
 //! | `model` | rates and shares, computed from the numbers of the last second |
 //! | `draw` | the picture of a model |
-//! | `terminal` | the terminal, which is restored when the view ends, and the output that is printed then |
+//! | `terminal` | the terminal, which is restored when the view ends, and the output that is kept until then |
 
 mod draw;
 mod memory;
@@ -37,7 +37,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 ///
-/// [`Error::Usage`] if standard error is no terminal, or one without control sequences.
+/// [`Error::Usage`] if standard error is no terminal, or a terminal that lacks control sequences.
 pub fn check_terminal() -> Result<(), Error> {
     if !io::stderr().is_terminal() {
         return Err(Error::Usage("--top draws on standard error, which is no terminal here".into()));

@@ -116,7 +116,7 @@ fn named(totals: &Totals) -> [(&'static str, u64); 7] {
     ]
 }
 
-/// Returns the word for a status of a P, which the machine publishes as a number.
+/// Returns the word for the status of a P. `number` is the status as the machine publishes it.
 fn state(number: u64) -> &'static str {
     match number {
         0 => "idle",
