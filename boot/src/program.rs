@@ -171,7 +171,7 @@ fn in_crate(manifest: &Path, binary: Option<&str>) -> Result<Program, Error> {
         (None, several) => {
             let names = several.join(", ");
             return Err(Error::Usage(format!(
-                "the crate `{crate_name}` has several binaries: say --bin with one of {names}"
+                "the crate `{crate_name}` has several binaries: choose one of {names} with --bin"
             )));
         }
     };

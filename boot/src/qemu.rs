@@ -225,7 +225,9 @@ impl Configuration {
                 add("-accel tcg,thread=single -icount shift=0,sleep=off -rtc clock=vm,base=2000-01-01");
             }
             (_, true) => {
-                return Err(Error::Usage("--icount counts what `--accel tcg` translates: use it with that".into()));
+                return Err(Error::Usage(
+                    "--icount needs `--accel tcg`: only QEMU's translator counts instructions".into(),
+                ));
             }
             (Accelerator::Kvm, false) => add("-accel kvm"),
             (Accelerator::Hvf, false) => add("-accel hvf"),

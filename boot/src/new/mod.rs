@@ -87,7 +87,7 @@ fn check_name(name: &str) -> Result<(), Error> {
         && name.chars().all(|each| each.is_ascii_alphanumeric() || matches!(each, '-' | '_'));
     if !is_word {
         return Err(Error::Usage(format!(
-            "`{name}` cannot be the name of a crate: it begins with a letter and has letters, digits, `-` and `_`"
+            "`{name}` cannot be the name of a crate: such a name begins with a letter and has letters, digits, `-` and `_`"
         )));
     }
     if TAKEN.contains(&name.replace('-', "_").as_str()) {
