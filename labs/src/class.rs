@@ -1,8 +1,8 @@
 //! Grades what a whole class has handed in: one file for each student.
 //!
-//! Each grade is a file of its own, which is written when the submission has been graded. So a run that is interrupted
-//! goes on where it was, and several computers can each grade a part of the class into one folder. The table and the page
-//! are made of all grades in the folder.
+//! Each grade is a file of its own, which is written when the submission has been graded. So after an interruption, the same
+//! command grades only the rest, and several computers can each grade a part of the class into one folder. The table and the
+//! page are made of all grades in the folder.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -65,8 +65,8 @@ pub(crate) struct Record {
     report: String,
 }
 
-/// Grades the submissions of `lab` in `folder`, as far as they belong to `shard`, with `jobs` at the same time. Writes the
-/// grades, a table and a page to `output`.
+/// Grades the submissions of `lab` in `folder` that belong to `shard`, `jobs` of them at the same time. Writes the grades, a
+/// table and a page to `output`.
 pub(crate) fn grade(
     lab: &Lab,
     root: &Path,
@@ -108,7 +108,7 @@ pub(crate) fn grade(
                     // The same error may occur again, so no thread begins with another submission.
                     waiting.lock().expect("no panic").by_ref().for_each(drop);
                     Error::new(format!(
-                        "{} is not graded, and no others begin: {error}\nIf this command fails again, and only there, take the file out",
+                        "{} is not graded, and no others are begun: {error}\nIf the command fails again at this file, and only at it, move the file away",
                         path.display()
                     ))
                 })?;
@@ -171,7 +171,7 @@ fn submissions(lab: &Lab, folder: &Path) -> Result<BTreeMap<String, PathBuf>> {
     Ok(submissions)
 }
 
-/// Returns the text of a submission, which may be anything.
+/// Returns the text of a submission. A student may hand in any file, so bytes that are not UTF-8 are replaced.
 fn read(path: &Path) -> Result<String> {
     let submission = fs::read(path).map_err(|error| Error::file("read", path, &error))?;
     Ok(String::from_utf8_lossy(&submission).into_owned())
@@ -277,7 +277,7 @@ fn change(before: Option<&Record>, now: &Record, lab: &Lab) -> String {
     text
 }
 
-/// A field of comma-separated values.
+/// Returns `field` as a field of a table of comma-separated values.
 pub(crate) fn quoted(field: &str) -> String {
     format!("\"{}\"", field.replace('"', "\"\""))
 }
@@ -297,10 +297,10 @@ fn table(lab: &Lab, records: &[(&String, Record)]) -> String {
     table
 }
 
-/// How many groups of points the page shows.
+/// How many groups of points the page shows, besides that of the submissions with all points.
 const GROUPS: u32 = 10;
 
-/// A page with the distribution of the points, and the checks in the order in which they failed most often.
+/// A page with the distribution of the points, and the checks, beginning with the one that failed most often.
 fn page(lab: &Lab, records: &[(&String, Record)]) -> String {
     let total = lab.points().max(1);
     let mut groups = [0; GROUPS as usize + 1];
@@ -342,7 +342,7 @@ pub(crate) const STYLE: &str = ":root{color-scheme:light dark;font:16px/1.5 syst
     body{max-width:50em;margin:2em auto;padding:0 1em}table{width:100%;border-collapse:collapse}\
     th,td{padding:.15em .5em;vertical-align:top;text-align:right;font-variant-numeric:tabular-nums}";
 
-/// A table of bars, of which the longest possible one is `most`.
+/// A table with a bar in each row. A bar of the full length means `most`.
 fn bars(rows: impl Iterator<Item = (String, usize)>, most: usize) -> String {
     let rows: String = rows
         .map(|(label, count)| {

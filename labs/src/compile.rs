@@ -138,7 +138,7 @@ impl Output {
         Some(Refusal { text: texts.concat(), first: (*first).to_string(), files })
     }
 
-    /// What cargo and the compiler have said, if not the source is to blame.
+    /// What cargo and the compiler have said, if the source is not to blame.
     pub(crate) fn failure(&self) -> String {
         self.said("error").filter_map(|error| error.rendered.as_deref()).chain([self.errors.as_str()]).collect()
     }
@@ -177,7 +177,7 @@ mod tests {
             assert!(output.refusal().is_none(), "{text}");
             assert!(output.failure().starts_with("error: ") && output.failure().ends_with("cargo's"));
         }
-        // A text that the source contains is no excuse.
+        // An error with a place in the source is the source's, even if its text looks like an error of the computer.
         let refusal = said(
             "{\"message\": {\"level\": \"error\", \"rendered\": \"error: (os error 28)\", \"spans\": [{\"file_name\": \"a.rs\"}]}}",
         );

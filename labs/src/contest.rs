@@ -51,8 +51,8 @@ fn value(lab: &Lab, figure: &Figure, tree: &Tree) -> Result<Option<u64>> {
     Ok(Some(printed.and_then(|printed| printed.parse().ok()).unwrap_or(FAILED)))
 }
 
-/// Returns the score: the mean of the points of the figures, by their weights. Those that are missing do not count,
-/// because they are missing for all.
+/// Returns the score: the mean of the points of the figures, by their weights. Missing figures do not count, because they are
+/// missing for all.
 fn score(figures: &[Figure], values: &[Option<u64>]) -> u64 {
     let (mut sum, mut weights) = (0u64, 0);
     for (figure, value) in figures.iter().zip(values) {
@@ -130,7 +130,7 @@ pub(crate) fn page(lab: &Lab, entries: &[Entry]) -> String {
          <title>Lab {number}: the board</title><style>{STYLE}body{{max-width:70em}}th{{vertical-align:bottom}}\
          th:nth-child(2),td:nth-child(2){{text-align:left}}</style>\n\
          <h1>Lab {number}: {title}</h1>\n\
-         <p>Of each figure, a lower number is better. With the par, it is worth 100 points.</p>\n\
+         <p>In each column, a lower number is better. A number that equals the par gets 100 points.</p>\n\
          <div style=\"overflow-x:auto\"><table>\n{rows}\n</table></div>\n</html>\n",
         number = lab.number,
         title = escaped(&lab.title),

@@ -13,7 +13,7 @@ pub(crate) fn check(command: &str, parse: impl Fn(&[&str]) -> Result<(), clap::E
     read(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap(), &mut text);
     for (at, _) in text.match_indices(command) {
         let rest = text[at + command.len()..].split(['\n', '`', '"', '\'', ')']).next().unwrap_or_default();
-        // The line may go on: with an explanation, or in the shell.
+        // An explanation, or more words for the shell, may follow in the same line.
         let ends = ["  ", " #", " ||", " -->"];
         let rest = ends.iter().fold(rest, |rest, end| rest.split(end).next().unwrap_or_default());
         if !rest.is_empty() && !rest.starts_with(' ') {
@@ -29,7 +29,7 @@ pub(crate) fn check(command: &str, parse: impl Fn(&[&str]) -> Result<(), clap::E
     assert!(count > 10, "{command}: {count}");
 }
 
-/// Adds the documents in `folder` to `text`. A list of changes may name what is gone.
+/// Adds the documents in `folder` to `text`, except for CHANGELOG.md, which may name commands that do not exist any more.
 fn read(folder: &Path, text: &mut String) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -64,7 +64,7 @@ pub(crate) fn remove_solutions(labs: &[Lab], lab: &Lab, copy: &Path) -> Result<(
     remove(&copy.join(QUOTES))
 }
 
-/// Removes a file, or a folder with all that is in it. It need not be there.
+/// Removes a file, or a folder with all that is in it, if it exists.
 fn remove(path: &Path) -> Result<()> {
     let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     match removed {

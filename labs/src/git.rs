@@ -105,7 +105,7 @@ pub(crate) fn init(folder: &Path, message: &str) -> Result<()> {
     commit(folder, &[], message)
 }
 
-/// Commits `files`, even if they have not changed; if none are named, what was added.
+/// Commits `files`, even if they have not changed. If `files` is empty, commits what was added.
 pub(crate) fn commit(root: &Path, files: &[&str], message: &str) -> Result<()> {
     // The author is this command, because the user's git may have no name yet, or may want to sign commits.
     let options = ["-c", "user.name=cargo lab", "-c", "user.email=lab@localhost", "-c", "commit.gpgsign=false"];
