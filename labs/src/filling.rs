@@ -110,7 +110,8 @@ impl Filling {
         Self(both)
     }
 
-    /// This filling, as the file at `path` changes it. The file has a change if it is a `.diff`, and else the texts of some holes.
+    /// This filling, as the file at `path` changes it. A `.diff` has a change of some lines. Any other file has the new texts
+    /// of some holes.
     pub(crate) fn changed_by(&self, path: &Path) -> Result<Self> {
         if path.extension().is_none_or(|ending| ending != "diff") {
             return Ok(self.with(&Self::read(path)?));
@@ -127,7 +128,7 @@ impl Filling {
         let (from, to) = (lines('-'), lines('+'));
         let count: usize = self.0.values().map(|part| part.matches(&from).count()).sum();
         if count != 1 {
-            return Err(format!("what it replaces must occur once in the holes, and occurs {count} times:\n{from}"));
+            return Err(format!("it must replace what the holes have once, but this occurs {count} times:\n{from}"));
         }
         Ok(Self(self.0.iter().map(|(name, part)| (name.clone(), part.replace(&from, &to))).collect()))
     }
@@ -164,7 +165,7 @@ impl Filling {
     }
 }
 
-/// Returns `text` with `part` between the markers of `name`. Returns `None` if it does not have both markers.
+/// Returns `text` with `part` between the markers of `name`. Returns `None` if `text` does not have both markers.
 fn replace(text: &str, name: &str, part: &str) -> Option<String> {
     let line_of = |marker: &str| {
         let mut at = 0;
@@ -183,9 +184,9 @@ pub(crate) fn without(text: &str, name: &str) -> String {
 }
 
 /// Words with which code could leave the library that it is a part of: it could read the files of the grader, end the
-/// test's process, or write to the test's memory; or the compiler could see other code when it is graded. The
-/// mechanisms of these labs need none of them. `nix` is a crate on which the scheduler depends, and by which safe code
-/// could delete files.
+/// test's process, or write to the test's memory. With `cfg`, the code could be another when it is graded. The mechanisms
+/// of most labs need none of these words; `allows` in `lab.toml` has the exceptions. `nix` is a crate on which the
+/// scheduler depends, and with which safe code could delete files.
 const FORBIDDEN: [&str; 22] = [
     "asm",
     "cfg",
@@ -211,8 +212,8 @@ const FORBIDDEN: [&str; 22] = [
     "unsafe",
 ];
 
-/// Returns the first word of `code` that is in [`FORBIDDEN`] and not in `allowed`. Comments count, too, because it takes a
-/// parser to know what is one.
+/// Returns the first word of `code` that is in [`FORBIDDEN`] and not in `allowed`. Words in comments count, too, because only
+/// a parser could recognise all comments.
 fn forbidden<'a>(code: &'a str, allowed: &[String]) -> Option<&'a str> {
     let is_part_of_word = |character: char| character.is_alphanumeric() || character == '_';
     let is_forbidden = |word: &&str| FORBIDDEN.contains(word) && !allowed.iter().any(|allowed| allowed == word);

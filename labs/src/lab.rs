@@ -123,7 +123,7 @@ pub(crate) enum Source {
     Machine(Vec<String>),
 }
 
-/// A step of the help that one may ask for.
+/// A hint, which `cargo lab hint` prints.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Hint {
@@ -198,7 +198,7 @@ impl Lab {
         Ok(if path.exists() { starter.with(&Filling::read(&path)?) } else { starter })
     }
 
-    /// What the holes contain in the workspace at `root`, which must be more than the starter.
+    /// What the holes contain in the workspace at `root`, which must not be the starter.
     pub(crate) fn solution(&self, root: &Path) -> Result<Filling> {
         let solution = Filling::of_tree(root, &self.holes)?;
         if solution == self.starter()? {
@@ -207,8 +207,8 @@ impl Lab {
         Ok(solution)
     }
 
-    /// The solutions that are wrong in a way that is typical, in the order of their names. Each is complete: what its file
-    /// does not say is as in `solution`.
+    /// The solutions with typical mistakes, in the order of their names. Each has all holes: those that its file does not
+    /// change are as in `solution`.
     pub(crate) fn wrong(&self, solution: &Filling) -> Result<Vec<Wrong>> {
         let folder = self.folder.join("wrong");
         let entries = fs::read_dir(&folder).map_err(|error| Error::file("read", &folder, &error))?;

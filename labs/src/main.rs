@@ -303,8 +303,8 @@ fn submit(lab: &Lab, root: &Path, output: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Warns if a grader would refuse the code, if there are changes outside of the holes, which are not handed in, and if
-/// nothing has been written in the holes.
+/// Warns if a grader would refuse the code, if nothing has been written in the holes, and if there are changes outside of the
+/// holes, which are not handed in.
 fn warn(labs: &[Lab], lab: &Lab, root: &Path) -> Result<()> {
     let (number, filling) = (lab.number, Filling::of_tree(root, &lab.holes)?);
     if let Err(reason) = filling.check(&lab.holes, &lab.allows) {
@@ -314,7 +314,7 @@ fn warn(labs: &[Lab], lab: &Lab, root: &Path) -> Result<()> {
         if let Some(branch) = git::other_branch(root, number)? {
             println!("\nThis is not the branch of lab {number}: `git switch {branch}` goes to what you wrote there.");
         } else if !git::has_begun(root, number)? {
-            println!("\nNothing of this is yours: lab {number} begins with `cargo lab start {number}`.");
+            println!("\nYou have written nothing in this lab yet: it begins with `cargo lab start {number}`.");
         }
     }
     if let Some(warning) = outside::warning(labs, lab, root)? {

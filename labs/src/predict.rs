@@ -31,7 +31,7 @@ pub(crate) fn ask(lab: &Lab, tree: &Tree, input: &mut dyn BufRead) -> Result<boo
         let Some(answer) = answer(&built.path, &question.run, Some(&trace))? else {
             println!(
                 "With what stands in the holes now, the run does not end as it should, so there is no answer yet.\n\
-                 Ask again when `cargo lab check {}` says more `ok`.\n",
+                 Ask again when more checks of `cargo lab check {}` are `ok`.\n",
                 lab.number
             );
             continue;
@@ -71,7 +71,7 @@ fn read(question: &Question, input: &mut dyn BufRead) -> Result<Option<String>> 
 }
 
 impl Question {
-    /// Whether `text` is one of the choices. If there are none, whether it has a word.
+    /// Whether `text` is one of the choices. If there are no choices, whether `text` has a word.
     pub(crate) fn may_be(&self, text: &str) -> bool {
         match &self.choices[..] {
             [] => !is_same(text, ""),

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _};
 /// How many characters of the line are shown, so that it is a single line.
 const WIDTH: usize = 70;
 
-/// The line. It is empty again when this is dropped.
+/// The line. It is cleared when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Progress {
     is_shown: bool,

@@ -70,7 +70,7 @@ impl<'a> Grade<'a> {
         self.lab.checks.iter().enumerate().map(|(index, check)| (check, self.verdicts.map(|verdicts| &verdicts[index])))
     }
 
-    /// The names of the checks that failed. Those that could not be run here did not.
+    /// The names of the checks that failed. A check that could not be run here is not one of them.
     pub(crate) fn failed(&self) -> Vec<&str> {
         let failed = self.rows().filter(|(_, verdict)| !verdict.is_some_and(|it| it.is_passed() || it.is_missing()));
         failed.map(|(check, _)| check.name.as_str()).collect()

@@ -31,7 +31,7 @@ pub(crate) enum Verdict {
         test: String,
         reason: String,
     },
-    /// A panic in the files of the scheduler.
+    /// A panic in the files of the scheduler or of the kernel.
     Panicked {
         test: String,
         reason: String,
@@ -94,7 +94,7 @@ impl fmt::Display for Verdict {
             Self::Crashed { test } => {
                 write!(
                     formatter,
-                    "{test} was ended by a signal, as after an access to a wrong address, or without memory"
+                    "{test} was ended by a signal, for example because of a wrong address, or because it had no memory left"
                 )
             }
             Self::Left { test } => write!(formatter, "{test} ended its process before its result was known"),
@@ -129,8 +129,8 @@ const FILE: u64 = 256 << 20;
 /// How many bytes of a test's output are read.
 const OUTPUT: u64 = 1 << 20;
 
-/// How long after the end of the process its output is read to the end. A process that the test has left behind may
-/// keep the output open.
+/// For how long the end of the output is awaited after the end of the test's process. Another process, which the test has left
+/// behind, may keep the output open.
 const END_OF_OUTPUT: Duration = Duration::from_secs(60);
 
 /// Builds what the checks of `lab` need in `tree`, and runs them.
@@ -221,7 +221,8 @@ pub(crate) fn answer(program: &Path, test: &str, trace: Option<&Path>) -> Result
     Ok(ended.and_then(|status| answer_of(test, status, &text)))
 }
 
-/// The answer of a test whose process ended with `status` and printed `text`. A panic of a student's code prints something, too.
+/// The answer of a test whose process ended with `status` and printed `text`. The test must have passed, because the message of
+/// a panic in a student's code may look like an answer, too.
 fn answer_of(test: &str, status: ExitStatus, text: &str) -> Option<String> {
     if !verdict_of(test.to_string(), status, text).is_passed() {
         return None;
@@ -322,7 +323,7 @@ pub(crate) fn verdict_of_signal(test: &str, signal: i32) -> Verdict {
         // SIGXCPU ends the process before it reaches the second limit of the time. So something else has sent this signal.
         _ if signal == Signal::KILL.as_raw() => Verdict::Lost {
             test,
-            reason: "something killed it, as a computer does that has no memory left".to_string(),
+            reason: "something killed it, perhaps because this computer had no memory left".to_string(),
         },
         _ => Verdict::Crashed { test },
     }

@@ -1,7 +1,7 @@
 //! Tests the labs and the grader, in the repository of a class (an *exported* one) and in this one. The starter gets at
 //! most a tenth of the points, and no warning of the compiler. The solution gets all points. Each wrong solution fails
 //! exactly the checks that its first lines name. Each question has the same answer in both repositories, and this
-//! answer is one of its choices.
+//! answer is one of its choices, if it has any.
 
 use std::path::Path;
 

@@ -204,7 +204,7 @@ fn checkout_that_does_not_compile_costs_nobody_points() {
         assert!(error.contains("does not compile in this checkout, also with the starter"), "{error}");
         assert!(error.contains("cannot find value `first`"), "{error}");
     }
-    // A test that something kills is no mistake of a student, either.
+    // If something kills a test, that is no mistake of a student, either.
     let kill = "std::process::Command::new(\"sh\").args([\"-c\", \"kill -KILL $PPID\"]).status().unwrap();";
     checkout.write(CHECKS, &right.replace("assert_eq!(one(), 1);", kill));
     for order in [&grade, &all] {

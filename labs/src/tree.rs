@@ -180,7 +180,7 @@ impl Tree {
     }
 }
 
-/// Returns a lock on `place`, which it makes. The lock ends with the process, however that ends.
+/// Makes the folder `place`, and returns a lock on it. The lock ends with the process, however that ends.
 fn lock(place: &Path) -> io::Result<File> {
     fs::create_dir_all(place)?;
     let lock = File::options().write(true).create(true).truncate(false).open(place.join("lock"))?;
