@@ -301,7 +301,7 @@ fn limit_and_partner_agree_who_was_first() {
     }
 }
 
-/// The sieve of prime numbers: each prime is a G that passes on what it does not divide.
+/// The sieve of prime numbers: for each prime there is a G, which passes on the numbers that the prime does not divide.
 #[test]
 fn sieve_finds_the_primes() {
     for seed in 0..5 {

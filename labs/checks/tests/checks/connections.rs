@@ -30,7 +30,7 @@ fn listen(server: &'static Stack) -> TcpListener {
     TcpListener::bind_on(server, (SERVER, PORT)).expect("the port is free")
 }
 
-/// Accepts connections for ever, each with a G that returns every byte.
+/// Accepts connections for ever. For each of them, a G sends every byte back.
 fn serve_echo(server: &'static Stack) {
     let listener = listen(server);
     sim::go(move || {

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gmp_sched::context::{SavedContext, Start, Transfer, Word, prepare, switch};
 
-/// A stack, whose end is a multiple of 16.
+/// Makes a stack, and returns its end, which is a multiple of 16.
 fn stack() -> usize {
     vec![0_u128; 4096].leak().as_mut_ptr_range().end.expose_provenance()
 }

@@ -1,5 +1,5 @@
-//! Lab 8: what the G that serves a link owes to the device, to the other Gs, and to those that wait when the device
-//! breaks. The test plays the device.
+//! Lab 8: what the device, the other Gs, and those that wait when the device breaks can expect of the G that serves a link.
+//! The device is part of the test.
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -208,7 +208,8 @@ fn frames_are_taken_when_a_call_finds_room_first() {
     }
 }
 
-/// The G that serves the link waits for the lock that the caller has, and gets it as soon as the caller unlocks it.
+/// A datagram arrives while a call, which has found none, still holds the lock of the stack. The G that serves the link waits
+/// for this lock, and gets it as soon as the call unlocks it.
 #[test]
 fn what_arrives_after_a_look_ends_the_wait() {
     for seed in 0..5 {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use gmp_sched::sim::{self, Builder, Config, Failure, Report, Semaphore};
 use gmp_sched::trace::memory;
 
-/// Ends a run in which the Gs make no progress.
+/// A run that takes more steps fails, because its Gs seem to make no progress.
 const STEPS: u64 = 500_000;
 
 /// The largest number of events of each track of a trace. If a run has more, the last ones are kept.

@@ -17,7 +17,7 @@ use crate::machine::{of_cpus, run};
 
 /// How long a puppet computes before it looks again whether the next step is its own.
 const MOMENT: Duration = Duration::from_micros(2);
-/// A pick that has taken no G for this time takes none.
+/// If a pick has taken no G after this time, it takes none.
 const PATIENCE: Duration = Duration::from_micros(300);
 
 /// Steps that *puppets* take. A puppet is a G. One runs on each P, and takes the next step if it is a step of this P.
@@ -83,7 +83,7 @@ impl Script {
         self.next.store(number + 1, Ordering::Relaxed);
     }
 
-    /// Notes that `number` runs, if that is what a pick has taken.
+    /// Notes that the puppet `number` runs, if a pick has taken it.
     fn run(&self, number: usize) {
         if number != NOBODY && !self.is_over.load(Ordering::Relaxed) {
             self.picked.lock().expect("no panic").push(number);

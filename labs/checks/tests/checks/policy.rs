@@ -68,7 +68,7 @@ fn answers_come_soon() {
             let delay = delay(cpus, percent);
             assert!(
                 delay <= limit,
-                "{cpus} CPUs: {percent} % of the answers begin within {delay:?}; {limit:?} is enough"
+                "{cpus} CPUs: {percent} % of the answers begin within {delay:?}; the limit is {limit:?}"
             );
         }
     }
@@ -178,7 +178,7 @@ fn gs_that_compute_are_left_alone() {
             let (number, most) = (report.counts.preemptions + report.counts.displacements, 2 * cpus as u64);
             assert!(
                 number <= most,
-                "{cpus} CPUs, seed {seed}: {number} times, a G that computes made way for another before its slice was over"
+                "{cpus} CPUs, seed {seed}: Gs that compute were displaced or preempted {number} times; the limit is {most}"
             );
         }
     }

@@ -67,7 +67,7 @@ fn raise_is_kept_for_the_next_wait() {
                 assert!(device.wait_timeout(millis(1)), "seed {seed}: raise {round}, before the wait, is lost");
                 assert!(
                     !device.wait_timeout(micros(50)),
-                    "seed {seed}: a wait ended, although there was no raise since the last"
+                    "seed {seed}: a wait ended, although there was no raise since the last wait"
                 );
             }
         });
@@ -182,7 +182,7 @@ fn device_is_served_while_all_ps_are_busy() {
                 let late = rounds.filter(|late| *late > millis(5)).count();
                 assert!(
                     late <= 2,
-                    "{cpus} CPUs, seed {seed}: all Ps are busy, and {late} of 10 times a G went on 5 ms after its device"
+                    "{cpus} CPUs, seed {seed}: all Ps are busy, and {late} of 10 times a G ran 5 ms after its device was ready"
                 );
                 hogs.into_iter().for_each(|g| g.join().expect("no panic"));
             });
@@ -210,7 +210,7 @@ fn gs_of_one_interrupt_run_in_parallel() {
         let elapsed = report.elapsed;
         assert!(
             elapsed < millis(60),
-            "4 Gs wait for 1 ms and work for 4 ms, 5 times, on 4 CPUs: {elapsed:?} (seed {seed})"
+            "4 Gs wait for 1 ms and work for 4 ms, 5 times, and this took {elapsed:?} on 4 CPUs (seed {seed})"
         );
     }
 }

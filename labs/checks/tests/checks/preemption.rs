@@ -86,7 +86,7 @@ fn pair_shares_one_slice() {
             third.join().expect("no panic");
             assert!(
                 !waited.is_zero() && waited <= 4 * SLICE,
-                "seed {seed}: a third G began after {waited:?}, while two readied each other for {:?}",
+                "seed {seed}: a third G began after {waited:?} (0ns: never), while two readied each other for {:?}",
                 sim::elapsed()
             );
         });
@@ -121,7 +121,7 @@ fn sleeper_is_served_beside_gs_that_compute() {
 }
 
 /// Eight Gs sleep for a moment, again and again, so that there is always a timer due. They may displace the G that computes
-/// only so often that it goes on.
+/// only so often that it still makes progress.
 #[test]
 fn displaced_g_makes_progress() {
     for seed in 0..10 {

@@ -1,4 +1,5 @@
-//! Lab 0: the answers to the puzzles, each checked by a run without the Gs that it names.
+//! Lab 0: the answers to the puzzles. For each name in an answer, a run without it (or, at the dinner, with its two locks in
+//! the other order) must not have the symptom.
 
 use std::panic;
 
@@ -8,10 +9,10 @@ use lab_puzzles::{ANIMALS, Acts, FUNCTIONS, PEOPLE, crowd, dinner, statistics};
 
 use crate::machine::{of_cpus, run, try_run};
 
-/// Checks that `answer` names exactly the Gs without which there is no `symptom`. If some are missing, the message does
-/// not name them.
+/// Checks that `answer` names exactly those of `all` without which there is no `symptom`: `has_symptom` runs the program
+/// without the one that it gets, or with all if it gets "". If names are missing, the message does not give them away.
 fn compare(symptom: &str, all: &[&str], answer: &[&str], has_symptom: impl Fn(&str) -> bool) {
-    assert!(has_symptom(""), "with all, there is {symptom}");
+    assert!(has_symptom(""), "with all of {all:?}, there should be {symptom}");
     for name in answer {
         assert!(all.contains(name), "`{name}` is none of {all:?}");
         assert!(!has_symptom(name), "{symptom}: it is the same without `{name}`");

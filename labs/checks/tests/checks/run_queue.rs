@@ -98,7 +98,7 @@ fn ring_is_a_fifo_of_its_capacity() {
     compare_all::<4>(&kinds, usize::MAX, 9);
 }
 
-// The two tests below leave out what the first one tests, so that an error of a push or pop is not counted three times.
+// The two tests below do not repeat what the test above tests, so that an error in a push or pop does not fail all three.
 
 #[test]
 fn full_ring_gives_its_older_half() {

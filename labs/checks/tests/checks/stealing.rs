@@ -11,7 +11,7 @@ use crate::machine::{Partner, compute, of_cpus, order, run, tree};
 
 const MOMENT: Duration = Duration::from_micros(20);
 
-/// A G gives work to four others and waits for their results, `count` times. There is always one of them in the ring.
+/// A G gives work to four others and waits for their results, `count` times. One of these Gs is always in the ring.
 fn rounds(count: u32) {
     let workers: [_; 4] = core::array::from_fn(|_| Partner::new(count, || sim::work(MOMENT)));
     for _ in 0..count {
@@ -118,7 +118,7 @@ fn decisions_follow_the_policy() {
     }
 }
 
-/// Every moment a timer fires, so an urgent G is often there when it is the global queue's turn.
+/// A timer fires every [`MOMENT`], so there is often an urgent G when it is the global queue's turn.
 #[test]
 fn urgent_gs_do_not_take_the_turn_of_the_global_queue() {
     for seed in 0..20 {

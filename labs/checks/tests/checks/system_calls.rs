@@ -89,8 +89,8 @@ fn short_calls_keep_their_p() {
     }
 }
 
-/// How often a P is retaken from a G that makes one call, while another P is idle. On a third P, a G calls sysmon again and
-/// again.
+/// How often a P is retaken from a G that makes one call, while another P is idle. On a third P, a G does the checks of sysmon
+/// again and again.
 fn retakes_of_a_lone_call(call: Duration, seed: u64) -> u64 {
     let counts = run(of_cpus(3, seed), move || {
         let watches = sim::go(move || {

@@ -2,8 +2,8 @@
 
 use lab_puzzles::trial::{Trial, found, missed};
 
-/// Checks that `trials` are few and small, and that they find the flaws of this group, which are those of `what`. The tests
-/// below name the type of the trials, so that a student cannot hand in trials of a type of his own, which find what they like.
+/// Checks that `trials` are few and small, and that they find the flaws in this group, which are flaws of `what`. The tests
+/// below name the type of the trials. Otherwise, a student could hand in a type of his own, whose `finds` is always true.
 fn compare<T: Trial>(what: &str, trials: &[T], group: usize) {
     let most = T::FLAWS.concat().len();
     assert!(trials.len() <= most, "there are {} trials; {most} are enough, one for each flaw", trials.len());
