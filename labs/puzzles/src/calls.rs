@@ -22,7 +22,8 @@ pub enum Step {
     End(usize),
     /// The G that runs on this P begins a call that will block its M: the handoff.
     Block(usize),
-    /// The same. A G becomes runnable in the meantime: after the handoff has looked for work, and before the P is idle.
+    /// The same as `Block`, and a G becomes runnable in the meantime: after the handoff has looked for work, and before the P
+    /// is idle.
     BlockAndWork(usize),
     /// The G that runs on this P begins a call that may be short.
     Call(usize),
@@ -52,7 +53,7 @@ pub enum Flaw {
     NeverLooksAgain,
     /// sysmon takes the P of a call that is new.
     RetakesAtOnce,
-    /// sysmon does not note which call it has seen, so each of them is new.
+    /// sysmon does not note that it has seen a call, so each call seems to be new at each check.
     NeverNotesTheCall,
     /// sysmon takes a P without work, although an idle P can take new work.
     RetakesForNothing,
@@ -60,7 +61,7 @@ pub enum Flaw {
     KeepsTheCount,
     /// sysmon takes the P even if the M has returned.
     TakesWithoutAClaim,
-    /// The M takes its old P, whoever has it.
+    /// The M takes its old P, even if another M has it.
     ReturnsWithoutAsking,
     /// The M takes the first idle P, although its old one is idle.
     TakesAnyIdleP,
@@ -191,7 +192,7 @@ impl Model {
         }
     }
 
-    /// Passes the P on. Perhaps a G becomes runnable after the look for work.
+    /// Passes the P on. If there is `work`, this G becomes runnable after the handoff has looked for work.
     fn hand_off(&mut self, index: usize, work: Option<usize>) {
         let has_work = !self.seen.queue.is_empty();
         // If work is submitted now, an M is woken for another P that is idle, but not for this one, which is not idle yet.

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use crate::trial::Trial;
 
-/// A step of a sequence. Each is performed by a G of its own, which may wait. The next step comes when no G can go on.
+/// A step of a sequence. A G of its own performs each step, and may wait. The next step comes when no G can run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Step {
     /// A send, which may wait.
@@ -25,7 +25,7 @@ pub enum Step {
     Close,
 }
 
-/// How the operation of a step ended. The value of the step with the number n is n.
+/// How the operation of a step ended. The value that the step with the number n sends is n.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum End {
     /// The value is received, or in the buffer.
@@ -40,7 +40,7 @@ pub enum End {
     Full(usize),
     /// A receive that would have to wait, or has waited long enough.
     Empty,
-    /// A close; whether the channel was open.
+    /// A close, with whether the channel was open before.
     WasOpen(bool),
 }
 
@@ -172,7 +172,7 @@ fn pop(queue: &mut VecDeque<usize>, last: bool) -> Option<usize> {
 
 impl Trial for (usize, &[Step]) {
     type Flaw = Flaw;
-    /// How each step so far had ended, after each step.
+    /// After each step: how each of the steps so far has ended.
     type Seen = Vec<Vec<Option<End>>>;
 
     const FLAWS: &'static [&'static [Flaw]] = &[

@@ -17,7 +17,7 @@ const fn millis(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// Lets all of [`ANIMALS`] but one do what they do, each in its way, for about 30 ms.
+/// Runs a G for each of [`ANIMALS`] except `without`. Each of them spends about 30 ms, in its own way.
 pub fn crowd<Plat: Platform>(acts: Acts, without: &str) {
     let ways: [fn(Acts); 5] = [
         |_| (0..15).for_each(|_| sleep::<Plat>(millis(2))),

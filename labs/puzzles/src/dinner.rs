@@ -15,7 +15,7 @@ pub const PEOPLE: [&str; 6] = ["cook", "critic", "waiter", "host", "guest", "cas
 /// The things that each of [`PEOPLE`] takes, by their numbers.
 const TAKES: [[usize; 2]; 6] = [[0, 1], [5, 2], [1, 2], [5, 3], [2, 0], [3, 1]];
 
-/// Serves a dinner. `reversed` takes its two things in the other order.
+/// Serves a dinner. The G with the name `reversed` takes its two things in the other order.
 pub fn dinner<Plat: Platform>(reversed: &str) {
     let things: Arc<[Mutex<(), Plat>; 6]> = Arc::new(core::array::from_fn(|_| Mutex::new(())));
     let serve = |(name, [first, second]): (&'static str, [usize; 2])| {

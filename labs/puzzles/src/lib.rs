@@ -40,7 +40,7 @@ pub use crowd::{ANIMALS, crowd};
 pub use dinner::{PEOPLE, dinner};
 pub use statistics::{FUNCTIONS, statistics};
 
-/// How Gs use time, on the machine and in the simulator.
+/// How Gs spend time. The functions differ between the machine and the simulator.
 #[derive(Clone, Copy, Debug)]
 pub struct Acts {
     /// Computes for a time.

@@ -17,7 +17,8 @@ pub const PROCESSORS: usize = 3;
 /// begin no slice.
 pub const SLICES_BETWEEN_TURNS: u32 = 2;
 
-/// What happens. The number in a step is that of a P, from 0 to 2. The G of a step is called by the number of the step.
+/// What happens. The number in a step is that of a P, from 0 to 2. A G is named by the number of the step that makes it
+/// runnable.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Step {
     /// A G is readied on this P. It goes to `runnext`, and the one that was there to the tail of the ring.

@@ -11,7 +11,7 @@ use crate::trial::Trial;
 /// The capacity of these rings.
 pub const CAPACITY: usize = 4;
 
-/// What one does with a run queue. The elements that are pushed are the numbers from 0 on.
+/// What one does with a run queue. The elements are numbers. A step that pushes takes those from [`first_element`] on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Step {
     /// Puts an element into `runnext`.
@@ -62,7 +62,7 @@ pub enum Flaw {
     OverwritesTheOldest,
     /// Of three elements of which not all fit, none is appended.
     AllOrNothing,
-    /// A ring that is not full gives its older half, too.
+    /// A ring that is not full gives elements away, too.
     DrainsAlways,
     /// A full ring gives its newer half.
     DrainsTheNewerHalf,

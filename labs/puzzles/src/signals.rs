@@ -71,7 +71,7 @@ pub enum Harm {
     RunsOnTwoStacks,
     /// A wait has ended without a raise and without its limit.
     EndsForNothing,
-    /// The G finds its own last wait in the signal.
+    /// The G begins a wait, and the signal still says that it waits.
     Panics,
 }
 

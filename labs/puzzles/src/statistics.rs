@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 /// The functions that [`statistics`] calls.
 pub const FUNCTIONS: [&str; 5] = ["mean", "middle", "spread", "growth", "balance"];
 
-/// Computes something about numbers, by all of [`FUNCTIONS`] but one. Returns the sum of the results.
+/// Calls all of [`FUNCTIONS`] except `without`, with the same numbers. Returns the sum of the results.
 ///
 /// # Panics
 ///

@@ -71,7 +71,7 @@ pub enum Seen {
     Entered {
         /// What has arrived.
         arrived: usize,
-        /// Whether the stack is that of a function that was called: it is aligned, but for a return address.
+        /// Whether the stack is that of a function that was called: aligned, with a return address pushed on it.
         was_called: bool,
         /// RBP: the frame of its caller, which a walk of the stack would follow.
         frame: usize,
@@ -155,7 +155,7 @@ impl Model {
         Seen::Arrived(arrived)
     }
 
-    /// The new context.
+    /// Starts the new context. Returns what its first function finds.
     fn start(&mut self, arrived: usize) -> Seen {
         self.rbx = 0;
         if !self.has(Flaw::KeepsTheFramePointer) {

@@ -53,7 +53,7 @@ pub enum Flaw {
     UrgentGoesToTheGlobalQueue,
     /// An urgent G waits until the slice is over.
     UrgentWaitsForTheSlice,
-    /// An urgent G displaces the running one at once, whenever that began.
+    /// An urgent G displaces the running one at once, even if the running one has just begun.
     HasNoRightToGoOn,
     /// The running G has a right to go on, and no timer fires when that ends.
     ForgetsTheTimer,

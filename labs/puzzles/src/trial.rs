@@ -1,5 +1,5 @@
 //! Tests of tests: a *trial* is a short sequence of steps that a student has written. It is run on a model of a
-//! mechanism, and on the same model with a flaw. It finds the flaw if one sees something else.
+//! mechanism, and on the same model with a flaw. It finds the flaw if the two runs differ in what one sees.
 
 use core::fmt::Debug;
 use core::ops::RangeInclusive;
@@ -17,7 +17,8 @@ pub trait Trial: Debug {
 
     /// All flaws of the model, in groups. The lab has a check for each group. There may be as many trials as flaws.
     const FLAWS: &'static [&'static [Self::Flaw]];
-    /// How small a trial has to be, for the message: a long one finds much, but shows little.
+    /// How small a trial has to be, in the words of the message. A long trial finds many flaws, but does not show what is
+    /// wrong.
     const LIMIT: &'static str;
 
     /// Whether the trial is as small as [`LIMIT`](Self::LIMIT) says.
@@ -32,7 +33,7 @@ pub trait Trial: Debug {
     }
 }
 
-/// What each of `trials` finds, a line for each.
+/// The flaws that each of `trials` finds, in one line for each trial.
 pub fn found<T: Trial>(trials: &[T]) -> String {
     let found =
         |trial: &T| T::FLAWS.iter().copied().flatten().copied().filter(|flaw| trial.finds(*flaw)).collect::<Vec<_>>();

@@ -94,7 +94,7 @@ pub enum Flaw {
     NeverLooksAgain,
     /// An M that goes idle looks again, and then puts its P on the list.
     LooksBeforeItIsIdle,
-    /// A spinning M that goes idle counts until it has looked again.
+    /// A spinning M that goes idle still counts as spinning while it looks again.
     CountsUntilItSleeps,
     /// An M that is assigned a P before it has looked again does not look again.
     AssignedLooksNoMore,
@@ -102,7 +102,7 @@ pub enum Flaw {
     FinderWakesNobody,
     /// A spinning M that finds a G wakes somebody, and then stops counting.
     FinderWakesTooEarly,
-    /// A waker that finds no idle P stops counting, and that is all.
+    /// A waker that finds no idle P stops counting as spinning, and does not begin again.
     WakerGivesUp,
     /// A waker that finds no idle P stays counted as spinning.
     WakerStaysCounted,
@@ -119,7 +119,7 @@ pub enum Flaw {
 pub enum Harm {
     /// A G is in a queue, a P is idle, and no M searches.
     Stranded,
-    /// More Ms count as spinning than search, so that submitters rely on nobody.
+    /// More Ms count as spinning than search, so submitters rely on an M that does not search.
     CountsNobody,
     /// The G waits, although its answer is there.
     WaitsForEver,
@@ -129,7 +129,7 @@ pub enum Harm {
     RunsWithoutItsContext,
 }
 
-/// What an M does in a scene, act by act, if there is a flaw.
+/// What an M does in a scene, act by act, perhaps with a flaw.
 fn program(scene: Scene, who: M, flaw: Option<Flaw>) -> Vec<Act> {
     use Act::{
         Answer, Assign, Commit, Count, Fence, ListP, LookAgain, PassOn, Publish, Save, StopCounting, TakeG, TakeP,

@@ -11,7 +11,8 @@ enum Store {
     IdleP,
 }
 
-/// An M: what is left of its program, and what it is.
+/// An M: the acts that it has still to do, the stores in its buffer, whether it counts as spinning, whether its P is on the
+/// idle list, and whether it was assigned a P.
 #[derive(Debug, Default)]
 struct Machine {
     acts: Vec<Act>,
