@@ -1,5 +1,8 @@
 //! Datagrams between the host and the machine. A datagram that comes before the machine has its address is lost. So the
 //! tests connect first: QEMU sends the first segment of a connection again until the machine answers.
+//! After that, QEMU knows the MAC address of the machine, and the socket of `echo` exists, because `echo` makes it before its
+//! listener. The machine keeps an answer until it knows the MAC address of the host. Only one or two datagrams are under way
+//! at a time, so no queue is full, and none is lost.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, UdpSocket};
