@@ -1,5 +1,6 @@
-//! Checks the links in the documents. The file to which a link leads must exist. If the text of the link is a name and
-//! the file is a source file, the file must define this name.
+//! Checks the documents. The file to which a link leads must exist. If the text of the link is a name in backquotes and
+//! the file is a source file, the file must define this name, or be the module with this name. Further tests check the
+//! table, the programs and the lengths of some documents.
 
 use std::collections::HashSet;
 use std::fs;

@@ -22,8 +22,8 @@ pub const END_KEY: u8 = 0x04;
 /// also enters a newline. So [`Keys`] drops the key, and a newline directly after it.
 pub const INSPECT_KEY: u8 = 0x14;
 
-/// The key (`ETX`, Ctrl-C) that asks the program to end. `boot` sends it only if the program is
-/// [`INTERRUPTIBLE`](crate::console::INTERRUPTIBLE), when a signal asks `boot` to end.
+/// The key (`ETX`, Ctrl-C) that asks the program to end. `boot` sends it for the first SIGINT that `boot` receives, but
+/// only if the kernel has said that the program wants it, by [`INTERRUPTIBLE`](crate::console::INTERRUPTIBLE).
 pub const INTERRUPT_KEY: u8 = 0x03;
 
 /// How long the program may take to end after the first Ctrl-C.

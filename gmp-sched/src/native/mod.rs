@@ -45,7 +45,8 @@
 //! note is printed once per process.
 //!
 //! A blocked call takes a thread of its own. Threads that no P needs end after a while ([`set_idle_limit`]), and calls
-//! beyond [`BLOCKING_LIMIT`] wait in order. There are no sockets yet that park only the G.
+//! beyond [`BLOCKING_LIMIT`] wait in order. This crate has no sockets. A library may have sockets that park only the G:
+//! see [`set_netpoll`].
 //!
 //! If there is no thread for a new M, what needs the M returns an error or panics. But if `std` has no memory for what
 //! describes the thread, it ends the process with the line `memory allocation of N bytes failed`.

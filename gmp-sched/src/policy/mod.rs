@@ -104,7 +104,8 @@ pub enum Cause {
 pub struct Place {
     /// Gs with lower ranks run first.
     pub rank: u64,
-    /// The P in whose queue the G waits. If there is no such P, it is the P of the M that places the G.
+    /// The P in whose queue the G waits. If no P has this number, the G waits in the queue of the P whose M places the
+    /// G.
     pub processor: ProcessorId,
 }
 

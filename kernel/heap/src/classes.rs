@@ -5,9 +5,9 @@ use core::alloc::Layout;
 use crate::PAGE_SIZE;
 use crate::spans::MOST_PAGES;
 
-/// The sizes of objects. Up to 2 KiB they are powers of two, the sizes half-way between them, and the size of a G
-/// (496), because there may be a million Gs. Above, there are three more sizes between a power of two and the next, so
-/// at most a fifth of an object is unused.
+/// The sizes of objects. Up to 2 KiB they are powers of two, from 32 on also the sizes half-way between two powers, and
+/// the size of a G (496), because there may be a million Gs. Above, there are three more sizes between a power of two
+/// and the next, so at most a fifth of an object is unused.
 pub const SIZES: [usize; COUNT] = [
     16, 32, 48, 64, 96, 128, 192, 256, 384, 496, 512, 768, 1024, 1536, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168,
     8192, 10240, 12288, 14336, 16384, 20480, 24576, 28672, 32768, 40960, 49152, 57344, 65536,
@@ -80,7 +80,7 @@ fn class_of_aligned(size: usize, align: usize) -> Option<usize> {
     if align <= COARSE_UNIT && size > FINE_END {
         return class_of_size(size);
     }
-    // An object whose size is a power of two is aligned to its size, or to a page if it is larger.
+    // An object whose size is a power of two is aligned to its size, but at most to a page.
     class_of_size(size.max(align).checked_next_power_of_two()?)
 }
 

@@ -215,7 +215,7 @@ impl Connection {
         }
     }
 
-    /// Takes what the next call of a UDP socket returns.
+    /// Checks whether the next call of a UDP socket has to return an error. A refused datagram is reported only once.
     ///
     /// # Errors
     /// If the socket was abandoned, or an earlier datagram was refused.

@@ -183,7 +183,8 @@ impl<Plat: Platform> Listeners<Plat> {
         }
     }
 
-    /// Waits for a connection, and takes it. The caller has to take it over.
+    /// Waits for a connection, and removes it from the listener's queue. The caller has to pass it to
+    /// [`State::take_over`](crate::state::State::take_over), which hands it to the program.
     ///
     /// # Errors
     /// If the limit ends the wait, the link is broken, or the listener was abandoned.

@@ -196,7 +196,7 @@ mod tests {
         send(&mut sent, i32::MAX - 99, SYN | ACK, 0);
         assert_eq!(send(&mut sent, i32::MAX - 98, ACK, 98), i32::MAX - 98);
         hear(&mut sent, i32::MAX, 0);
-        // A byte that probes the window, once more, and a segment that the peer has no room for.
+        // In turn: a byte that probes the window, the same byte again, and a segment that the peer has no room for.
         for bytes in [1, 1, 100] {
             assert_eq!(send(&mut sent, i32::MAX, ACK, bytes), i32::MAX);
             for flags in [ACK, ACK | RST] {

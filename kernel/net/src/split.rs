@@ -25,7 +25,7 @@ pub(crate) fn cut(frame: &mut [u8], most: usize, mut send: impl FnMut(&[u8])) {
     let (first, is_end, is_pushed) = (whole.seq_number(), whole.fin(), whole.psh());
     loop {
         let end = frame.len().min(rest + most);
-        // The header is written before the data, over the data of the previous part.
+        // The header is copied to directly in front of the data, over the end of the previous part.
         let start = rest - header;
         frame.copy_within(..header, start);
         let is_last = end == frame.len();

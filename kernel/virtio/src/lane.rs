@@ -41,8 +41,8 @@ fn set_up<M: Dma>(
 /// A queue that passes one buffer at a time to the device.
 ///
 /// Only one caller at a time may fill the buffer and [`send`](Self::send) it. The callers ensure this by a lock of
-/// their own. A panic does not take that lock. It stops all other CPUs, and calls [`resume`](Self::resume) before it
-/// uses the queue in other ways.
+/// their own. A panic does not take that lock, but stops all other CPUs. One of them may have been stopped in the
+/// middle of `send`. So a panic first calls [`resume`](Self::resume), which completes that `send`.
 pub struct Lane<D> {
     rings: Rings,
     buffer: &'static [AtomicU8],

@@ -206,7 +206,7 @@ fn device_that_is_notified_through_a_port_is_refused_and_others_work() {
     let options = odd_disk(&disks, 802_816, "modern-pio-notify=on");
     let output = disks.boot(&options.each_ref().map(String::as_str), &["sha256"]);
     let complaint = "the driver needs registers in memory, but the device's are I/O ports";
-    // `boot` has not announced this disk, so its length is not known.
+    // `boot` has not announced this disk, so the kernel names it `disk1`.
     let refusal = format!("sha256: disk1: cannot read at offset 0: {complaint}\n");
     assert!(stderr(&output).contains(&refusal), "{}", stderr(&output));
     assert_eq!((stdout(&output).as_ref(), output.status.code()), (disks.expected().as_str(), Some(1)));

@@ -68,7 +68,8 @@ fn foreign_thread_that_readies_a_g_is_recorded() {
         let id = woken.id();
         // SAFETY: the commit made the G known to this thread only, and uses nothing of the G's stack afterwards.
         let thread = thread::spawn(move || unsafe { ready(from_g.recv().unwrap()) });
-        // Main stays runnable, because the scheduler does not know that the thread is to ready the G.
+        // Main yields instead of joining. If main waited, too, the scheduler would report a deadlock, because it does
+        // not know that the thread is going to ready the G.
         while !woken.is_finished() {
             native::yield_now();
         }

@@ -55,8 +55,8 @@ fn is_bounded(browser: &mut Browser, theme: &str, goroutines: u64, parks: u64) -
     // drawn again does not.
     let (mut first, mut again): (f64, f64) = (0.0, 0.0);
     let mut most: f64 = 0.0;
-    // The times are those of a whole window. What a frame reads is counted in a narrow window, in which reads for each
-    // column of pixels do not hide reads for each event.
+    // The times are measured in a whole window. The reads of a frame are counted in a narrow window. In a wide window,
+    // the reads for its many columns of pixels would be so many that reads for each event would not be noticed.
     let narrow = format!("timeline.width = LEFT + {COLUMNS}; probe.count()");
     for prepare in ["", &narrow] {
         for (is_by_machine, chosen) in [(false, -1.0), (false, busiest), (true, -1.0), (true, busiest)] {

@@ -107,7 +107,8 @@ pub struct Goroutine<Plat: Platform> {
     /// The line of code at which the G waits or has last waited.
     #[cfg(feature = "std")]
     wait_location: AtomicRef<core::panic::Location<'static>>,
-    /// The waiter that the G uses for waits with a sole waker.
+    /// The waiter that the G uses for a wait in one queue, with or without a limit: that of a channel, a lock or the
+    /// like. (Each case of a select has a waiter of its own.)
     pub(crate) waiter: Waiter<Plat>,
     /// The timer for sleeps and for waits with a deadline. Go: `g.timer`.
     pub(crate) timer: Timer<Plat>,

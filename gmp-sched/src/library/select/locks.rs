@@ -89,7 +89,7 @@ pub(crate) fn lock_in_order<Plat: Platform>(pinned: &Pinned<Plat>, cases: &[Case
     }
 }
 
-/// Unlocks each channel once. The cases are sorted, or each has another channel.
+/// Unlocks each channel once. The cases are sorted, or no two of them have the same channel.
 ///
 /// If this is called in the commit of a park, the G may run as soon as its first channel is unlocked. But before the G
 /// leaves the select, it locks each channel again, except the channel through which it was woken, which has already

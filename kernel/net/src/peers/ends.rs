@@ -10,8 +10,9 @@ use crate::sequence::Sent;
 use crate::state::SILENCE;
 use crate::time_wait::{KEPT, MOST, TimeWaits};
 
-/// Lets a peer that was connected be silent. Returns after how much time the connection has ended, and how often the
-/// peer was asked. The peer answers only if `is_alive`.
+/// Connects a peer, which then sends nothing by itself. If `is_alive`, it answers when it is asked whether it is there.
+/// Returns after how much time the connection has ended, or 1,000 seconds if it has not, and how often the peer was
+/// asked.
 fn be_silent(is_alive: bool, keepalive: Option<Duration>) -> (Duration, usize) {
     let (mut bench, listener) = computer();
     let mut peer = Peer::new(100, 7);

@@ -26,7 +26,8 @@ use crate::memory::Memory;
 use crate::ring::{Payload, Pieces, Ring, room};
 use crate::{Dma, Doorbell, OpenError, PAGE_SIZE, Transport};
 
-/// The largest frame: an Ethernet header and 1,500 bytes.
+/// The largest frame on the wire: an Ethernet header and 1,500 bytes. A device may combine or cut frames: see
+/// [`MERGED_FRAME_BYTES`] and [`CUT_FRAME_BYTES`].
 pub const FRAME_BYTES: usize = 1514;
 
 /// The largest frame that a device puts together: an Ethernet header, an IPv6 header, and the largest content.

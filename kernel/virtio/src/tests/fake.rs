@@ -42,7 +42,7 @@ pub(super) struct Settings {
 #[derive(Clone, Debug)]
 pub(super) struct Races {
     pub(super) random: fastrand::Rng,
-    /// The configuration changes before one of this many reads.
+    /// On average, the configuration changes before one in this many reads.
     pub(super) one_of: u32,
     /// Whether the generation of the configuration then changes, too, as the protocol requires.
     pub(super) announces: bool,

@@ -15,7 +15,7 @@ use crate::machine::{of_cpus, try_run};
 /// Steps that the Gs of a machine take: the running G takes the next one.
 struct Script {
     steps: Vec<Step>,
-    /// The G that has taken each step, and the one that ran after the last one.
+    /// For each step, the G that has taken it. The last entry is the G that ran after the last step.
     takers: Mutex<Vec<usize>>,
     /// For each event, the signal that readies its G.
     signals: Vec<&'static Signal<Sim>>,

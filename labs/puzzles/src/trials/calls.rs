@@ -18,7 +18,7 @@ pub const TRIALS: &[&[Step]] = &[
     &[Work, Call(0), Check, Check],
     // The M is faster than sysmon.
     &[Work, Work, Work, Call(0), Check, CheckAndReturn, Block(0)],
-    // On which P does it go on?
+    // On which P does the G go on after its call?
     &[Work, Work, Work, Block(0), Return],
     &[Work, Work, Block(1), End(0), Return],
 ];
