@@ -196,7 +196,7 @@ fn prepare(count: usize) -> usize {
 }
 
 /// The largest number of page frames that [`prepare_one`] takes. They are for the stack of the CPU, for the stacks of
-/// its trap handlers, and for the page tables that map these stacks.
+/// its trap handlers, for the page tables that map these stacks, and for its per-CPU data.
 const PREPARED_FRAMES: usize = 96;
 
 fn prepare_one(id: CpuId) -> Result<(Prepared, u64), OutOfMemory> {

@@ -1,5 +1,5 @@
-//! The PVH entry: the protocol by which QEMU starts an ELF that is given with `-kernel`. Nearly all tests use this boot
-//! path.
+//! The PVH entry: the protocol by which QEMU starts an ELF that is given with `-kernel`. Nearly all tests that start
+//! the kernel use this boot path.
 //!
 //! QEMU loads the segments at their physical addresses, and finds the address of the entry in an ELF note (name `Xen`,
 //! type 18). It jumps to the entry in 32-bit protected mode without paging, with the physical address of an
@@ -35,7 +35,7 @@ global_asm!(
     options(att_syntax)
 );
 
-/// The size of the boot CPU's stack until memory management is up, in bytes.
+/// The size of the stack on which the boot CPU runs until `boot::start` switches to its final stack, in bytes.
 const EARLY_STACK_BYTES: usize = 64 * 1024;
 
 /// The first word of a valid start info: "xEn3" with the top bit of the E set.

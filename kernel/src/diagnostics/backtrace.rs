@@ -1,4 +1,4 @@
-//! Backtraces of running and of interrupted code, found by frame pointers.
+//! Backtraces of running code, of interrupted code, and of Gs that do not run. They are found by frame pointers.
 //!
 //! The kernel and the program are compiled with frame pointers. So is the prebuilt `core`, except its leaf functions:
 //! if one of them is interrupted, its caller may be missing from the backtrace. In a function with a frame pointer, RBP

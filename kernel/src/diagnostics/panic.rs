@@ -11,7 +11,8 @@
 //! A panic or an exception in a G's own code is the fault of the program. With preemption or interrupts off, the code
 //! that panics may be the kernel's. Such a panic of a G is the fault of the program in two cases: it reports a
 //! [misuse](contexts::misuse), or its location is in the source of the program. (The location of a panic in a library
-//! function with `#[track_caller]` is the call.) In a handler, a panic is always the fault of the kernel.
+//! function with `#[track_caller]` is the call.) The commit of a park is code of the program, so a panic or an
+//! exception there is the fault of the program, too. In a handler, a panic is always the fault of the kernel.
 
 use core::fmt::{self, Write};
 use core::panic::PanicInfo;

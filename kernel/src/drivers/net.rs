@@ -175,7 +175,8 @@ fn make_loopback(seed: u64) -> Result<Stack<Kernel>, NetError> {
     Ok(Stack::on_loopback(make_room, &configuration)?)
 }
 
-/// Returns the number of shards of a stack: that of the CPUs, rounded down to a power of two.
+/// Returns the number of shards of a stack: the number of CPUs, rounded down to a power of two, but at most
+/// [`MOST_SHARDS`].
 fn shards() -> usize {
     1 << cpus::count().ilog2().min(MOST_SHARDS.ilog2())
 }

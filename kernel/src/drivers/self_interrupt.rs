@@ -17,8 +17,8 @@ static VECTOR: Once<Option<Vector>> = Once::new();
 /// Interrupts the calling CPU. The handler of the interrupt readies the G that waits in [`wait_for_interrupt`]. If
 /// there is no vector for the interrupt, readies the G without an interrupt.
 ///
-/// Preemption may be on. If the caller then migrates during the call, the interrupt goes to the CPU on which the call
-/// began.
+/// Preemption may be on. If the caller then migrates during the call, the interrupt may go to a CPU that the caller has
+/// left.
 ///
 /// Callable from everywhere except handlers of non-maskable interrupts. But the first call must have returned before an
 /// interrupt handler calls this function. The reason is that the first call allocates the vector. If a handler

@@ -6,7 +6,7 @@
 //! | from | what | pages |
 //! |---|---|---|
 //! | `0xffff_8000_0000_0000` | all physical memory (`PHYSICAL_OFFSET`) | 2 MiB, not executable |
-//! | `0xffff_c000_0000_0000` | device registers (`paging`) | 4 KiB, uncached; also the pages of `emulated_tlb`, which are cached |
+//! | `0xffff_c000_0000_0000` | the registers and the memory of devices (`paging`) | 4 KiB, uncached; also the pages of `emulated_tlb`, which are cached |
 //! | `0xffff_d000_0000_0000` | stacks with guard pages (`stack`) | 4 KiB; most get a frame when they are first touched |
 //! | `0xffff_d800_0000_0000` | the buffers of connections (`sparse`) | 4 KiB; they get frames when they are used |
 //! | `0xffff_e000_0000_0000` | the heap: 512 GiB for each level of page runs, and then the tables of these levels (`page_runs`) | 4 KiB |

@@ -27,7 +27,7 @@ const FIRST_ENTRIES: usize = 256;
 /// The page tables for the pages may take at most this part of the free memory: one sixteenth.
 const MEMORY_SHARE: usize = 16;
 
-/// The first of the pages. Not set if the processor is not emulated.
+/// The first of the pages. Not set if the processor is not emulated, or if there is too little memory.
 static PAGES: Once<VirtAddr> = Once::new();
 
 /// Maps the pages that [`enlarge`] reads, if there is memory for them. Called once, if QEMU emulates the processor,

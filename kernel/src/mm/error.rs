@@ -1,4 +1,4 @@
-//! The error of all operations that allocate memory.
+//! The error of the functions of `mm` that allocate memory.
 
 use core::fmt;
 

@@ -64,9 +64,11 @@ pub(crate) enum Priority {
     /// For new stacks. Such a request must leave twice the reserve free. So these requests fail first, which does
     /// little harm, because a spawn can return an error.
     Spawn,
-    /// For the heap, and for stacks that get all their frames at once. Such a request must leave the reserve free.
+    /// For the heap and for the buffers of connections, with their page tables, and for stacks that get all their
+    /// frames at once. Such a request must leave the reserve free.
     Ordinary,
-    /// For pages of stacks that are in use, for page tables and for devices. Such a request may take the last frame.
+    /// For pages of stacks that are in use, for all other page tables, and for devices. Such a request may take the
+    /// last frame.
     Urgent,
 }
 

@@ -1,8 +1,8 @@
 //! The heap, in levels like those of Go (mcache, mcentral, mheap).
 //!
-//! An object of up to 64 KiB comes from the calling CPU's cache for its size class (`object_cache`). The memory for
-//! these objects, and every larger object, are runs of pages (`page_runs`). The data structures are in the crate
-//! `kernel-heap`.
+//! An object of up to 64 KiB, whose alignment is at most a page, comes from the calling CPU's cache for its size class
+//! (`object_cache`). The memory for these objects, and every other object, are runs of pages (`page_runs`). The data
+//! structures are in the crate `kernel-heap`.
 //!
 //! Free memory keeps its frames until they are wanted or a CPU has nothing else to do: see `pressure`. Then free
 //! objects return to their spans, and the pages of a span whose objects are all free lose their frames.

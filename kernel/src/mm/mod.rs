@@ -1,4 +1,5 @@
-//! Memory management: frames, page tables, stacks, the heap.
+//! Memory management: frames, page tables, TLB flushes, stacks, the heap, the buffers of connections, and the memory that
+//! devices may access.
 //!
 //! The map of the address space is in `address`.
 

@@ -1,8 +1,9 @@
 //! The page runs of the heap, and their frames.
 //!
 //! [`kernel_heap::runs`] decides which addresses a run has. This module maps frames there before the run is used, and
-//! takes them away when memory is short. Other CPUs may still cache translations of pages without frames, so the
-//! addresses are reused only after an epoch has passed ([`tlb`]). Until then the run is in a queue.
+//! takes them away when memory is short or a CPU has nothing else to do. Other CPUs may still cache translations of
+//! pages without frames, so the addresses are reused only after an epoch has passed ([`tlb`]). Until then the run is in
+//! a queue.
 //!
 //! Frames are mapped and unmapped without a lock, because the run belongs to the caller. So preemption is off only
 //! while a run is searched or freed.

@@ -167,8 +167,8 @@ pub fn shared_heap_locks() -> usize {
     shared_lock::times_taken()
 }
 
-/// Returns for how many nanoseconds such a lock, or the lock of the frames, was held at most since the last call. The
-/// first call begins the measurement.
+/// Returns for how many nanoseconds a lock of the heap that all CPUs share, or the lock of the frames, was held at most
+/// since the last call. The first call begins the measurement.
 pub fn longest_shared_heap_lock() -> u64 {
     shared_lock::longest_hold(timer::now)
 }

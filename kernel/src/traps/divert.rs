@@ -18,7 +18,8 @@
 //!
 //! Every G's stack has room below it for the saved registers and for the scheduler: `mm::stack::RESERVE`.
 //!
-//! A G that needs a page for its stack when there is no memory is diverted in the same way: see `page_fault`.
+//! Two other kinds of G are diverted in the same way: a G that needs a page for its stack when there is no memory (see
+//! `page_fault`), and a G that ends because it has raised an exception (see `exception`).
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! Functions that compiled code calls and that a C library usually defines: memory functions, and the functions that
-//! unwinding needs.
+//! Functions that compiled code calls and that a C library usually defines: memory functions, `strlen`, and the
+//! functions that unwinding needs.
 //!
 //! Bytes are moved eight at a time with `rep movsq`, and the rest one at a time. `rep movsb` alone is fast on real
 //! processors, but under QEMU's TCG it is 11 times slower than this method. Long areas, such as the data of disk

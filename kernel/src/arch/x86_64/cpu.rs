@@ -1,4 +1,4 @@
-//! The control registers of the processor, and the instruction that halts an idle CPU.
+//! The control registers and the floating-point state of the processor, and the instruction that halts a CPU.
 
 use core::arch::{asm, naked_asm};
 

@@ -2,9 +2,9 @@
 //! own.
 //!
 //! Every handler runs on a stack of the interrupt stack table (IST). The processor must not push a frame onto the
-//! interrupted stack, because the prebuilt `core` keeps data in the red zone below the stack pointer. A vector that can
-//! interrupt the handler of another vector has a stack of its own. Otherwise the second frame would overwrite the
-//! first.
+//! interrupted stack, because the prebuilt `core` keeps data in the red zone below the stack pointer. If a vector
+//! interrupted a handler that runs on the vector's own stack, the second frame would overwrite the first. So vectors
+//! that can interrupt each other's handlers have different stacks. Only exceptions that no handler resolves share one.
 
 use core::cell::UnsafeCell;
 
@@ -49,8 +49,8 @@ pub(crate) const KERNEL_DATA: u16 = 0x10;
 /// The size of each stack of the interrupt stack table, in bytes. It is enough to format the report of a panic.
 pub(crate) const TRAP_STACK_BYTES: usize = 32 * 1024;
 
-/// The stack on which all handlers run until memory management is up. One stack is enough, because until then every
-/// exception stops the kernel.
+/// The stack on which all handlers run until the boot CPU loads tables with a stack for each [`TrapStack`]. One stack
+/// is enough, because until then every exception stops the kernel.
 #[repr(C, align(16))]
 struct EarlyStack(UnsafeCell<[u8; TRAP_STACK_BYTES]>);
 

@@ -6,6 +6,7 @@
 //! | [`kernel_formats::suspicion`] | the state machine of a suspicion, which is tested on the host |
 //! | `scan` | the check of all CPUs, twice a second, and more often while a CPU is suspected |
 //! | `report` | the text that is printed about a CPU |
+//! | `off_times` | the type of the result of [`longest_off_times`] |
 //!
 //! - *Interrupts*: each CPU counts the interrupts that it takes. A CPU that runs something has a timer tick. So if its
 //!   count has not changed for a second, the CPU is suspected.

@@ -129,8 +129,8 @@ pub(crate) fn wait_for_interrupt() {
     INTERRUPT.wait();
 }
 
-/// Asks the sender at the other end of the port for input, when the program reads for the first time. A program that
-/// never reads gets no input. So its run does not depend on when input arrives.
+/// Asks the sender at the other end of the port for input, when the program first reads or first waits for an
+/// interrupt. A program that does neither gets no input. So its run does not depend on when input arrives.
 fn request() {
     if IS_UNREQUESTED.load(Ordering::Relaxed) && IS_UNREQUESTED.swap(false, Ordering::Relaxed) {
         if output::request(INPUT_READY) {

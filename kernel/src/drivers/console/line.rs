@@ -29,7 +29,8 @@ impl<F: FnMut(&[u8])> Collector<F> {
         Self { short: heapless::Vec::new(), long: Vec::new(), is_by_line, write }
     }
 
-    /// Adds `text` to the text as a whole. Returns `false` if there is no memory or the caller may not allocate.
+    /// Appends `text` to the stored text. Returns `false`, and stores nothing, if there is no memory for it or the caller
+    /// may not allocate.
     fn add(&mut self, text: &[u8]) -> bool {
         if self.long.is_empty() && self.short.extend_from_slice(text).is_ok() {
             return true;

@@ -1,5 +1,6 @@
 //! The log: messages of the `log` crate. A message is printed to standard error if it is at least as severe as a chosen
-//! level. All messages except traces are also stored in a ring in memory, and the report of a panic includes this ring.
+//! level. Messages are also stored in a ring in memory, traces only if they are printed. The report of a panic includes
+//! this ring.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,8 +11,8 @@ use super::history::History;
 use super::{line, output};
 use crate::arch::x86_64::timer;
 
-/// The level of the messages that are stored, whether or not they are printed. Traces are not stored, because they
-/// would displace the other messages.
+/// The level of the messages that are stored, whether or not they are printed. Traces are stored only if they are
+/// printed, because they would displace the other messages.
 const KEPT: LevelFilter = LevelFilter::Debug;
 
 /// The latest messages: about fifty lines.

@@ -1,5 +1,5 @@
-//! The state that the console's lock guards: the port, and the ring that feeds it. [`Console::settle`] establishes the
-//! invariant that holds while the lock is free.
+//! The state that the console's lock guards: the port, the ring that feeds it, and the input that the program has not
+//! read yet. [`Console::settle`] establishes the invariant that holds while the lock is free.
 
 use core::fmt::{self, Write as _};
 use core::mem;

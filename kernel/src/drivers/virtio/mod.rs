@@ -84,9 +84,10 @@
 //! the reset the G holds the locks of all queues. A request that is in flight during two resets fails with
 //! `RequestError::Silent`.
 //!
-//! A device becomes unusable if it completes a request that is not in flight (`RequestError::Broken`). It also becomes
-//! unusable if it does not confirm a reset, or has other properties after the reset, perhaps because it was unplugged
-//! (`RequestError::Gone`). Then all its requests fail, and the buffers that were in flight are never used again.
+//! A device becomes unusable if it violates the protocol, for example by completing a request that is not in flight
+//! (`RequestError::Broken`). It also becomes unusable if it does not confirm a reset, or has other properties after the
+//! reset, perhaps because it was unplugged (`RequestError::Gone`). Then all its requests fail, and the buffers that
+//! were in flight are never used again.
 
 pub(crate) mod call;
 pub(crate) mod console;

@@ -1,4 +1,5 @@
-//! Virtio over PCI (virtio 1.2, 4.1): the registers of a device. Each queue has an entry of the device's MSI-X table.
+//! Virtio over PCI (virtio 1.2, 4.1): the registers of a device. Each queue interrupts by an entry of the device's MSI-X
+//! table. Several queues may share an entry.
 //!
 //! The drivers ring the [`Doorbell`] for each request. A flag of the device could say that this is not needed at the
 //! moment. But a driver that reads this flag needs a full fence before the read. Otherwise the device could stop
@@ -170,7 +171,7 @@ impl PciTransport {
     /// table has entries only for the queues. The device then does not announce changes.
     ///
     /// # Errors
-    /// If there is no interrupt vector.
+    /// If there is no interrupt vector, or the entry of the MSI-X table cannot be set.
     pub(super) fn route_changes(
         &mut self,
         cpu: CpuId,

@@ -1,9 +1,9 @@
 //! The slots of one class, in two lists: the free slots with memory, and the free slots without memory.
 //!
 //! A freed stack keeps its memory, which is not cleared. The stack that was freed last is reused first. When memory is
-//! short, free stacks lose their frames ([`give_back`]), and their slots are then called *bare*. Other CPUs may still
-//! cache translations of a bare slot's pages. So bare slots wait in a queue (first in, first out), and a slot is reused
-//! only after an epoch has passed ([`tlb`]).
+//! short or a CPU has nothing else to do, free stacks lose their frames ([`give_back`]), and their slots are then
+//! called *bare*. Other CPUs may still cache translations of a bare slot's pages. So bare slots wait in a queue (first
+//! in, first out), and a slot is reused only after an epoch has passed ([`tlb`]).
 //!
 //! The lists need no memory of their own. The link of a free stack is in the highest word of the stack. The link of a
 //! bare slot is in the page table entry of the slot's highest page. While that page is not present, the processor
