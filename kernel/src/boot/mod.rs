@@ -120,7 +120,8 @@ extern "C" fn start_devices() -> ! {
 }
 
 /// How many frames the boot takes after [`require_frames`] was first called and before the scheduler starts: for the
-/// stacks of the boot CPU, and for the buffers of a console, a source of random numbers and a small disk.
+/// stacks of the boot CPU, and for the buffers of a console, a source of random numbers and a small disk. A network
+/// device or a larger disk takes more.
 const DEVICE_FRAMES: usize = 96;
 
 /// Ends the kernel with the status of a wrong use if fewer than `more` frames would be left beside those that the

@@ -96,7 +96,7 @@ const MAX_PLACE_FRAMES: usize = 32;
 const ENTRY_FRAMES: usize = 1;
 
 /// Returns the backtrace of a G that does not run: the address at which the G will continue, and the calls that led
-/// there. The result is empty if the G runs or has not begun.
+/// there. The result is empty if the G runs, is in a system call, has not begun or is dead.
 ///
 /// The frames in which each G begins are left out. The scheduler can reach the closure of a G on several paths, so Gs
 /// that wait at the same line of the program may differ in these frames.

@@ -4,7 +4,7 @@
 //! off. This first CPU then prints the cause, details, and the cause again, and stops the kernel. The details contain
 //! the backtrace of the code that has failed. (A deadlock has none.) If the kernel is at fault, the details also
 //! contain the state of every other CPU and the last log messages. If the program is at fault, they also contain the
-//! state of every G. The reporting CPU takes no lock and does not allocate, except in the program's `Display`
+//! state of every G. The reporting CPU waits for no lock and does not allocate, except in the program's `Display`
 //! implementations, from which the message of a panic is formatted. If such an implementation blocks, waits for a lock
 //! of a CPU that has stopped, or panics, the report ends there.
 //!

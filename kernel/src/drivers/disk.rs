@@ -1,5 +1,5 @@
-//! Disks: reads and writes of any range of bytes. The caller chooses whether a call blocks its G together
-//! with its M, or only its G.
+//! Disks: reads, writes and discards of any range of bytes, and flushes. The caller chooses whether a call blocks its G
+//! together with its M, or only its G.
 
 use alloc::format;
 use alloc::string::{String, ToString};

@@ -15,7 +15,8 @@
 //! # When memory runs short
 //!
 //! Each request has a `Priority`. Requests of the heap must leave a reserve of free frames, and requests for new stacks
-//! must leave twice as many. So existing stacks can still get frames for their pages when no other request can be met.
+//! of Gs must leave twice as many. So existing stacks can still get frames for their pages when no other request can be
+//! met.
 
 use core::ops::Range;
 use core::ptr;
@@ -61,7 +62,7 @@ static MEMORY: InterruptMutex<Memory> = InterruptMutex::new(Memory {
 /// The priority of a request for frames. When memory runs short, requests of lower priority fail first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Priority {
-    /// For new stacks. Such a request must leave twice the reserve free. So these requests fail first, which does
+    /// For new stacks of Gs. Such a request must leave twice the reserve free. So these requests fail first, which does
     /// little harm, because a spawn can return an error.
     Spawn,
     /// For the heap and for the buffers of connections, with their page tables, and for stacks that get all their

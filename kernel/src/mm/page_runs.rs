@@ -79,7 +79,7 @@ pub(super) fn bytes() -> usize {
 /// Allocates a run of this size, with frames for all its pages. When frames run short, frees cached memory.
 ///
 /// # Errors
-/// If there are too few frames.
+/// If there are too few frames, or no addresses are left.
 pub(super) fn allocate(size: Size) -> Result<Run, OutOfMemory> {
     // A request that cannot succeed fails here, before it takes all free memory in vain.
     if !pressure::make_room_for(size.pages(), Priority::Ordinary) {

@@ -1,5 +1,5 @@
 //! Queries of the scheduler, for reports and for the handlers of interrupts and page faults. They return which G runs
-//! on this CPU, and which G owns a stack.
+//! on this CPU, which G's park this CPU commits, and which G owns a stack.
 
 use gmp_sched::goroutine::Goroutine;
 use gmp_sched::machine::Machine;

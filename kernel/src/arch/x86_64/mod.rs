@@ -1,4 +1,5 @@
-//! x86_64: segments and interrupt stacks, interrupt controllers, clocks.
+//! x86_64: control registers, segments and interrupt stacks, the data of a trap, interrupt controllers, clocks, and
+//! functions that compiled code calls.
 //!
 //! "SDM" with a number means a section of Intel's *Software Developer's Manual*, volume 3.
 

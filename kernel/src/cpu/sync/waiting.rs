@@ -6,8 +6,8 @@
 //! checks while it waits.
 //!
 //! When a CPU ends the kernel, it stops all others first. A lock that a stopped CPU holds is never released. The report
-//! of the kernel's end takes no lock, but it calls the program's `Display` implementations, which may take any lock. So
-//! the CPU that ends the kernel panics instead of waiting.
+//! of the kernel's end needs no such lock, but it calls the program's `Display` implementations, which may take any
+//! lock. So the CPU that ends the kernel panics instead of waiting.
 
 use core::hint;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};

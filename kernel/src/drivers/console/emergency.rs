@@ -1,4 +1,5 @@
-//! The console that a panic uses. Printing on this console takes no lock.
+//! The console that a panic uses. Printing on this console waits for no lock: the only one that it takes is that of the
+//! screen, which is free.
 
 use core::fmt::{self, Write as _};
 use core::hint;

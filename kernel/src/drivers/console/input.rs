@@ -66,7 +66,8 @@ impl Unread {
     }
 
     /// Adds a received byte, for which there is room, or records the end of the input. The inspection key requests a
-    /// report, also after the end.
+    /// report. If the program wants to know of an interrupt, the key for an interrupt is not added, but requests the
+    /// signal. Both keys have these effects also after the end.
     pub(super) fn accept(&mut self, received: Received) {
         match received {
             Received::Inspect => IS_INSPECTION_WANTED.store(true, Ordering::Relaxed),
