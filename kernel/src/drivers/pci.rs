@@ -92,8 +92,8 @@ impl ConfigurationSpace for Space {
     }
 }
 
-/// Returns all functions of all devices with their vendor and their number, bus by bus. On each bus the functions are
-/// in the order of their numbers.
+/// Returns all functions of all devices, each with its vendor id and its device id, bus by bus. On each bus the
+/// functions are in the order of their addresses.
 ///
 /// The first call tries all 256 buses. Following the bridges from bus 0 is not enough, because a computer may have more
 /// than one root bus. The numbers of the root buses are only in the firmware's byte code (AML), which the kernel does

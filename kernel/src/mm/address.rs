@@ -6,7 +6,7 @@
 //! | from | what | pages |
 //! |---|---|---|
 //! | `0xffff_8000_0000_0000` | all physical memory (`PHYSICAL_OFFSET`) | 2 MiB, not executable |
-//! | `0xffff_c000_0000_0000` | the registers and the memory of devices (`paging`) | 4 KiB, uncached; also the pages of `emulated_tlb`, which are cached |
+//! | `0xffff_c000_0000_0000` | registers and memory of devices, and firmware tables in memory that is not mapped otherwise (`paging`) | 4 KiB, uncached; also the pages of `emulated_tlb`, which are cached |
 //! | `0xffff_d000_0000_0000` | stacks with guard pages (`stack`) | 4 KiB; most get a frame when they are first touched |
 //! | `0xffff_d800_0000_0000` | the buffers of connections (`sparse`) | 4 KiB; they get frames when they are used |
 //! | `0xffff_e000_0000_0000` | the heap: 512 GiB for each level of page runs, and then the tables of these levels (`page_runs`) | 4 KiB |
@@ -27,7 +27,7 @@ pub(crate) const PHYSICAL_OFFSET: u64 = 0xffff_8000_0000_0000;
 /// whose physical address is not below this number is not used.
 pub(crate) const PHYSICAL_MAP_BYTES: u64 = 1 << 46;
 
-/// The beginning of the window in which device registers are mapped.
+/// The beginning of the window in which registers and memory of devices are mapped.
 pub(super) const DEVICES: u64 = 0xffff_c000_0000_0000;
 /// The beginning of the window with the slots of stacks.
 pub(super) const STACKS: u64 = 0xffff_d000_0000_0000;

@@ -199,8 +199,8 @@ pub(super) fn add(
     Ok(install(entry, allocate()?, DATA))
 }
 
-/// Maps `bytes` bytes of device registers at `physical`, uncached. The mapping is permanent. Callable from everywhere
-/// except handlers of non-maskable interrupts.
+/// Maps `bytes` bytes at `physical`, uncached: registers or memory of a device, or a firmware table. The mapping is
+/// permanent. Callable from everywhere except handlers of non-maskable interrupts.
 ///
 /// # Errors
 /// If there is no memory for page tables, the window is full, or the range extends beyond the physical addresses that

@@ -80,7 +80,7 @@ impl Tables {
         Self { gdt, code, data, task }
     }
 
-    /// Allocates tables for one CPU, and a stack with a guard page for each entry of its interrupt stack table.
+    /// Allocates tables for one CPU, and a stack with a guard page for each [`TrapStack`].
     ///
     /// # Errors
     /// If there is no memory for them.

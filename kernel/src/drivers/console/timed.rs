@@ -154,7 +154,7 @@ pub(crate) fn next_frame(next: &mut usize, frame: &mut [u8]) -> Option<usize> {
     None
 }
 
-/// Sends a frame, the `number`th. Drops it if there is no room.
+/// Sends a frame. `number` is the number of frames that were sent before. Drops the frame if there is no room for it.
 pub(crate) fn send_frame(number: usize, frame: &[u8]) {
     let Some(entry) = MEMORY.get().and_then(|memory| entry(memory.sent, number)) else { return };
     let frame = &frame[..frame.len().min(DATA_BYTES)];

@@ -33,9 +33,10 @@ pub(crate) struct NetDevice {
     device: Device<PciTransport, Doorbell>,
     /// Whether the device knows that the last frame is right.
     is_checked: bool,
-    /// How many of its resets are in the log.
+    /// How many resets of the device are in the log.
     logged_resets: u32,
-    /// When the device has had all buffers for too long.
+    /// When the device must be checked again, because it will then have had all buffers for too long.
+    /// [`Instant::NEVER`] if no sender waits for a buffer.
     due: Instant,
 }
 

@@ -16,16 +16,16 @@ use crate::cpu::percpu::CpuId;
 use crate::drivers::disk_error::{PciError, SetupError};
 use crate::drivers::pci::{self, Function, Registers};
 
-/// The types of devices (virtio 1.2, 5), which follow from the device's number on the bus.
+/// The types of devices (virtio 1.2, 5). The type of a device follows from its device id on the bus.
 pub(super) const NETWORK: u16 = 1;
 pub(super) const BLOCK: u16 = 2;
 pub(super) const CONSOLE: u16 = 3;
 pub(super) const ENTROPY: u16 = 4;
 
-/// The vendor of all virtio devices, and the number of a device of type 0 (virtio 1.2, 4.1.2).
+/// The vendor id of all virtio devices, and the device id of a device of type 0 (virtio 1.2, 4.1.2).
 const VENDOR: u16 = 0x1af4;
 const FIRST_DEVICE: u16 = 0x1040;
-/// The numbers of devices that also have the interface from before virtio 1, with their types.
+/// The device ids of devices that also have the interface from before virtio 1, with their types.
 const TRANSITIONAL: [(u16, u16); 4] = [(0x1000, NETWORK), (0x1001, BLOCK), (0x1003, CONSOLE), (0x1005, ENTROPY)];
 
 /// Offsets in the common configuration (virtio 1.2, 4.1.4.3), and its size.
