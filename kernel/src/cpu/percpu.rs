@@ -174,8 +174,8 @@ pub(crate) fn preempt_enable() {
     }
 }
 
-/// Undoes one [`preempt_disable`] without making a pending switch. The caller, which is an interrupt handler or the
-/// scheduler, has to check for a pending switch itself.
+/// Undoes one [`preempt_disable`] without making a pending switch. The switch stays pending until an interrupt returns
+/// or preemption is next turned on by [`preempt_enable`], unless the caller makes it.
 #[inline(always)]
 pub(crate) fn preempt_enable_quietly() {
     change_preempt_word!("dec dword ptr gs:[{}]");

@@ -65,7 +65,7 @@ pub(super) fn class_of(bytes: usize, commit: Commit) -> Option<usize> {
 /// The size is an odd number of pages. The TLB set of a page depends on the lower bits of the page's number. If the
 /// distance between neighbouring stacks was an even number of pages, the pages in use of all stacks would compete for
 /// half of the sets or fewer. (With 20 pages, a hop in the benchmark `ring_1000` took 1,420 ns on one CPU in QEMU. With
-/// 21 pages it takes 1,250 ns.)
+/// 21 pages it took 1,250 ns.)
 const STRIDES: [(usize, usize); CLASSES] = {
     let mut strides = [(0, 0); CLASSES];
     let mut class = 0;
@@ -116,7 +116,7 @@ impl Slot {
         self.bottom() + self.bytes()
     }
 
-    /// Whether `address` is in the guard page. If so, an access to it is a stack overflow.
+    /// Whether `address` is in the guard page. An access to it by the owner of the stack is a stack overflow.
     pub fn guard_contains(self, address: usize) -> bool {
         (self.lowest() - PAGE_SIZE..self.lowest()).contains(&address)
     }
