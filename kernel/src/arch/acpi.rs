@@ -96,7 +96,7 @@ impl Tables {
             }
             Entry::SourceOverride { irq, interrupt } => {
                 if self.overrides.push((irq, interrupt)).is_err() {
-                    log::warn!("the firmware describes interrupt {irq} of the ISA bus more than once: {interrupt:?}");
+                    log::warn!("the firmware overrides too many ISA interrupts; {irq} is left out: {interrupt:?}");
                 }
             }
         }

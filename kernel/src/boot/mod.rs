@@ -41,7 +41,7 @@ use crate::traps::idt;
 /// | `gdt::load_early`, `idt::init` | an exception is reported; all exceptions share one stack |
 /// | `cpu::init` | the control registers have the values that the kernel needs |
 /// | `mm::init` | frames and heap memory can be allocated; the kernel's own page tables are in use |
-/// | `args::init`, `options::check` | kernel options can be read, and all are valid |
+/// | `args::init`, `options::check` | kernel options can be read; each is known, and its value is one that the table of options allows |
 /// | `require_frames` | there is enough memory for the scheduler and a small program on one CPU |
 /// | `console::configure` | the log has its level; it is known whether standard error is a terminal |
 /// | `acpi::init` | it is known which CPUs and interrupt controllers there are, and how to turn the computer off |

@@ -154,7 +154,7 @@ impl fmt::Display for PciError {
             Self::Ports => "the driver needs registers in memory, but the device's are I/O ports",
             Self::TooManyDevices => "the kernel uses the registers of at most 32 devices",
             Self::NoMessages => "the device does not interrupt by messages (MSI-X)",
-            Self::NoSuchCpu => "messages cannot reach the CPU",
+            Self::NoSuchCpu => "messages can reach no CPU",
         })
     }
 }

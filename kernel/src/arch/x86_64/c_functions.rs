@@ -2,10 +2,11 @@
 //! functions that unwinding needs.
 //!
 //! Bytes are moved eight at a time with `rep movsq`, and the rest one at a time. `rep movsb` alone is fast on real
-//! processors, but under QEMU's TCG it is 11 times slower than this method. Long areas, such as the data of disk
-//! requests, are copied in blocks of 256 bytes without `rep`, which is 1.3 times as fast under TCG. If the compiler
-//! recognises that a loop does the same as one of these functions, it replaces the loop by a call of that function. So
-//! these functions must not contain such a loop, because they would then call themselves for ever.
+//! processors, but under QEMU's TCG it is 11 times slower than this method. Long areas that are copied from the first
+//! byte to the last, such as the data of disk requests, are copied in blocks of 256 bytes without `rep`, which is 1.3
+//! times as fast under TCG. If the compiler recognises that a loop does the same as one of these functions, it replaces
+//! the loop by a call of that function. So these functions must not contain such a loop, because they would then call
+//! themselves for ever.
 
 use core::arch::asm;
 use core::ffi::{c_char, c_int};

@@ -83,7 +83,7 @@ pub(crate) struct NoSuchInterrupt;
 
 impl fmt::Display for NoSuchInterrupt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no I/O APIC has this interrupt")
+        f.write_str("no I/O APIC can send this interrupt to a CPU")
     }
 }
 
