@@ -8,8 +8,8 @@
 //! | `touch` | the part of the page fault handler that maps a page at its first touch |
 //!
 //! At first only the highest page of a G's stack has a frame. The other pages get theirs when they are first touched.
-//! The stacks of CPUs, trap handlers and kernel threads have all their frames from the start. The reason is that the
-//! page fault handler, or code that it calls, may run on these stacks.
+//! The stacks of CPUs, trap handlers and kernel threads have all their frames from the start. So code on these stacks,
+//! such as the page fault handler itself, causes no page fault when it uses its stack.
 //!
 //! If no frame is free when one is needed:
 //!

@@ -46,8 +46,8 @@ pub(super) enum Commit {
     /// For stacks of Gs. The highest page gets its frame when the stack is allocated. The other pages get theirs when
     /// they are first touched.
     OnTouch,
-    /// For stacks on which the page fault handler, or code that it calls, may run. All pages get their frames when the
-    /// stack is allocated.
+    /// For the stacks of CPUs, trap handlers and kernel threads. All pages get their frames when the stack is
+    /// allocated, so code on such a stack causes no page fault when it uses its stack.
     Whole,
 }
 
