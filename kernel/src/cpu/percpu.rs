@@ -1,5 +1,5 @@
 //! Per-CPU state of the scheduler: the current M, and the preempt word, which determines whether the CPU may switch to
-//! another thread or G.
+//! another thread or G. For messages, also the places where interrupts and preemption were turned off.
 //!
 //! # Terms
 //!

@@ -1,4 +1,5 @@
-//! Reports of what the kernel is doing: on a panic or an exception, on request, and when a CPU seems to be stuck.
+//! Reports of what the kernel is doing: on a panic or an exception, on request, periodically, and when a CPU seems to
+//! be stuck.
 
 #[expect(unsafe_code, reason = "reads the stacks of stopped CPUs")]
 pub(crate) mod backtrace;

@@ -1,4 +1,4 @@
-//! What a program gets from the kernel: `main`, arguments and an exit status.
+//! What a program gets from the kernel: `main`, arguments, an exit status, and a context that Ctrl-C ends.
 
 pub mod args;
 mod entry;

@@ -8,7 +8,7 @@
 //! | `interrupt` | the handlers of interrupts |
 //! | `divert` | asynchronous preemption: a switch to another G when an interrupt returns |
 //! | `exception` | an exception that no handler resolves: it ends the kernel or, with `panic=isolate`, its G |
-//! | `page_fault` | the first touch of a page of a stack, and stack overflows |
+//! | `page_fault` | the first touch of a page of a stack, stack overflows, and the lack of memory for a page |
 
 pub(crate) mod divert;
 mod entry;

@@ -1,4 +1,4 @@
-//! Interrupt vectors: the purpose of each, and the handlers of devices.
+//! Interrupt vectors: the purpose of each, and the handlers of devices. Also masks the legacy interrupt controllers.
 
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
 //! Turns interrupts on again when a CPU releases its last `InterruptMutex`. The locks may be released in any order, so
-//! the CPU counts those that it holds.
+//! the CPU counts those that it holds. A closure that is called with interrupts off counts as such a lock.
 
 use core::panic::Location;
 use core::sync::atomic::{AtomicU32, Ordering};
