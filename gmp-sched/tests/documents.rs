@@ -106,7 +106,7 @@ fn guide_on_devices_shows_the_driver_of_the_entropy_device() {
     }
 }
 
-/// A page that is longer than this is a reference, which belongs to several pages of the manual.
+/// A longer page would be a reference. A reference is divided among several pages of the manual.
 #[test]
 fn front_page_and_pages_of_the_manual_stay_short() {
     let length = |path: &Path| fs::metadata(path).unwrap().len();

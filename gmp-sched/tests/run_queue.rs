@@ -165,8 +165,9 @@ proptest! {
 
 #[test]
 fn counters_wrap_around() {
-    // The head and the tail of the ring are 32-bit counters. Counting until they wrap around would take too long. So
-    // this test checks only that the indices into the ring, which are derived from the counters, wrap around.
+    // The head and the tail of the ring are 32-bit counters. In a new queue they have the highest value, so they wrap
+    // around at the first push. The indices into the ring, which are derived from the counters, wrap around every four
+    // pushes.
     let queue = RunQueue::<u8, NoPoints, 4>::new();
     for count in 0..100_000 {
         queue.push_back(item(count)).unwrap();

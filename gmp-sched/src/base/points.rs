@@ -10,7 +10,7 @@ pub enum Site {
     RunQueue,
     /// An access to the number of spinning Ms, the number of idle Ps or the idle lists.
     Idle,
-    /// A failed attempt to take a lock.
+    /// A repeated attempt to take a lock, after an attempt has failed.
     LockBusy,
     /// An access to a park token.
     Park,

@@ -135,7 +135,7 @@ fn set_sibling<T: Ranked>(item: Option<&'static T>, sibling: Option<&'static T>)
     }
 }
 
-/// Returns the sibling of `item`, which from now on has none.
+/// Returns the sibling of `item`, and removes the link from `item` to that sibling.
 fn take_sibling<T: Ranked>(item: &'static T) -> Option<&'static T> {
     let sibling = item.link().load(Ordering::Relaxed);
     item.link().store(None, Ordering::Relaxed);

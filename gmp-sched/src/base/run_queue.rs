@@ -90,7 +90,8 @@ impl<T, S: Points, const CAPACITY: usize> RunQueue<T, S, CAPACITY> {
         S::point(Site::RunQueue);
         if self.next.load(Ordering::Relaxed).is_none() {
             // Only the owner, which is the caller, sets `next`. So `next` stays empty until this store, and no
-            // exchange is needed. This check costs two instructions, but the exchange is a locked instruction (5 ns).
+            // exchange is needed. This check costs two instructions, but the exchange is a locked instruction (2 to 5
+            // ns).
             self.next.store(Some(item), Ordering::Release);
             return None;
         }

@@ -8,7 +8,7 @@
 //! | `const_fn`, `associated_const` | `const` | not `const`, because loom's types have no `const` constructors |
 //! | `const_init` | a constant | a panic when the constant is evaluated, so nothing may use it |
 //! | `per_model` | a static | a thread-local variable, because several models run at the same time |
-//! | [`IS_MODEL`] | `false` | `true`: some sizes are smaller, and some accesses need a fence |
+//! | [`IS_MODEL`] | `false` | `true`: some sizes are smaller, some accesses need a fence, no slice ends before a wait |
 //!
 //! The feature `std` is off under loom. So unit tests, and code that only the platforms `native` and `sim` use, are
 //! conditional on `std` and need no other condition.
@@ -19,7 +19,8 @@
 //!   channel's lock that blocks);
 //! - `engine::park`, `sync::blocking` and `chan::header`, which use `loom_wait` or `loom_lock` under loom, and the
 //!   usual code otherwise;
-//! - `refinements::preempt_in_place`, which otherwise only the feature `std` needs;
+//! - `base::poll_turn`, `refinements::preempt_in_place`, and the fields that the latter uses, which otherwise only the
+//!   feature `std` needs;
 //! - a few functions and names that only models use.
 
 pub(crate) use variant::{

@@ -166,8 +166,8 @@ fn kick_between_taking_and_starting_a_thread_is_kept() {
     });
 }
 
-/// Two threads become ready at the same time. Both may be put on the list of the same CPU. The waker may also choose
-/// the same idle CPU for both and kick it twice.
+/// Two threads become ready shortly after each other. Both may be put on the list of the same CPU. The waker may also
+/// choose the same idle CPU for both and kick it twice.
 #[test]
 fn two_ready_threads_against_a_halting_cpu_and_an_idle_one() {
     explore(|| {

@@ -62,7 +62,8 @@ fn sysmon_watches_when_nobody_polls() {
     });
 }
 
-/// Two threads poll, one after the other, and the second one sees what the first one has done.
+/// Two threads try to poll at the same time. If both poll, they do so one after the other, and the second one sees what
+/// the first one has done.
 #[test]
 fn only_one_thread_polls() {
     explore(|| {

@@ -87,7 +87,8 @@ counters! {
     displacements,
     /// Steals that found Gs.
     steals,
-    /// Searches of all other Ps, in four rounds, that found nothing to steal.
+    /// Searches of all other Ps, in four rounds or, with a [policy](crate::policy), in one, that found nothing to
+    /// steal.
     steal_misses,
     /// The number of times that a waiting M took over a P that was assigned to it.
     wakes,

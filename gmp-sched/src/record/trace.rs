@@ -145,7 +145,8 @@ event_kinds! {
     /// The G is no longer locked to an M.
     UnlockThread,
     /// The P goes out of use, because the number of Ps is lowered. Its Gs went to the head of the global run queue:
-    /// first those of the urgent queue, then that in `runnext`, then those of the ring. The event has no G.
+    /// first those that a [policy](crate::policy) placed, then those of the urgent queue, then that in `runnext`, then
+    /// those of the ring. The event has no G.
     Retire,
     /// The G goes to the tail of the urgent queue of a P; the detail is the number of that P.
     UrgentPut,

@@ -3,9 +3,10 @@
 //!
 //! Locked Gs do not slow down other Gs. A switch from G to G does not check whether the next G is locked, because a
 //! locked G is never in a local queue. When it is runnable, it is on a list of its own beside the global queue
-//! (`Shared::locked`). That list is checked on g0 only: at the beginning of the check of the global queue every 61
-//! ticks, and when a P has no other work. The M that finds a locked G on that list assigns its P to the G's M and goes
-//! idle (`startlockedm`). If a locked G is readied while a P is idle, its M is assigned that P at once.
+//! (`Shared::locked`). A pick checks that list on g0 only: at the beginning of the check of the global queue, every
+//! 61 ticks or on request, and when a P has no other work. The M that finds a locked G on that list assigns its P to
+//! the G's M and goes idle (`startlockedm`). If a locked G is readied while a P is idle, its M is assigned that P at
+//! once.
 //!
 //! A switch does not check whether the G that leaves is locked, either. Instead, while a locked G runs, a slow pick is
 //! always requested on its P, so every pick of this P is done on g0. When the locked G has left, g0 of its M hands off
@@ -253,7 +254,7 @@ pub(crate) fn unlock<Plat: Platform>(machine: &'static Machine<Plat>) {
     machine.unlock();
 }
 
-/// Functions that the M calls, on g0.
+/// Functions that the M calls on g0, and [`assign_to_locked`](Self::assign_to_locked), which other Ms call.
 impl<Plat: Platform> Machine<Plat> {
     /// Called when the G locked to this M has left. If the G can continue at once, returns. Otherwise hands off the P
     /// and waits until the M is assigned a P to run the G. Go: `stoplockedm`.

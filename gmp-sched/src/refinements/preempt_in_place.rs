@@ -18,7 +18,8 @@
 //! that was preempted, or an idle one. On threads, the thread of an idle M has begun (`native::starting`), or needs no
 //! lock of a library to begin (`native::bare_thread`). A G that waits for what a preempted G holds (a lock of the C
 //! library, say) is preempted in its turn, whether it spins or blocks its thread. So the P comes to the list of locked
-//! Gs, from which Gs are taken in FIFO order.
+//! Gs, from which Gs are taken in FIFO order. (A displaced G goes to the head of the list, but only to use up its
+//! slice.)
 
 use core::time::Duration;
 
@@ -226,7 +227,7 @@ impl<Plat: Platform> Machine<Plat> {
 }
 
 impl<Plat: Platform> Scheduler<Plat> {
-    /// Takes the G that was preempted in place first, if there is one, off the list of locked Gs. Returns its M.
+    /// Takes the first G that was preempted in place, if there is one, off the list of locked Gs. Returns its M.
     fn take_preempted(&self, shared: &mut Shared<Plat>) -> Option<&'static Machine<Plat>> {
         let is_preempted = |machine: &&'static Machine<Plat>| machine.locked.is_preempted.load(Ordering::Relaxed);
         let found = shared.locked.take_first(|goroutine| goroutine.locked_machine().filter(is_preempted).is_some());

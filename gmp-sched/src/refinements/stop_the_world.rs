@@ -132,8 +132,8 @@ pub struct WorldStopped<Plat: Platform> {
 ///
 /// Only one G at a time may stop the world. If another G has stopped the world or is about to, waits until that G has
 /// started the world again; the Gs that wait here continue in FIFO order. Then waits until every running G reaches a
-/// point where it can be preempted. On platforms without preemption, that point is where the G next parks, yields, ends
-/// or returns from a system call. Blocks; not callable from interrupts.
+/// point where it can be preempted. On platforms without preemption, that point is where the G next begins an operation
+/// that may wait, yields, ends or returns from a system call. Blocks; not callable from interrupts.
 ///
 /// ```
 /// use gmp_sched::native;

@@ -48,8 +48,8 @@ use crate::platform::Platform;
 /// `scheddetail` of `GODEBUG`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedtrace {
-    /// The time from one printed text to the next, and at least a millisecond, the unit of Go's setting: a shorter time
-    /// counts as one. The actual time is longer if the thread that prints runs late.
+    /// The time from one printed text to the next, and at least a millisecond, the unit of Go's setting. A shorter time
+    /// counts as a millisecond. The actual time is longer if the thread that prints runs late.
     pub interval: Duration,
     /// Whether the text has a line for each P, M and G.
     pub detailed: bool,
@@ -101,7 +101,7 @@ impl<Plat: Platform> Scheduler<Plat> {
     /// Displays one line about the whole scheduler. Go: `GODEBUG=schedtrace`.
     ///
     /// An example of this line: `SCHED 49ms: gomaxprocs=2 idleprocs=0 threads=4 spinningthreads=0 needspinning=0
-    /// idlethreads=1 runqueue=2 [ 0 2 ] schedticks=[ 7 4 ]`. The line begins with the time of the platform's clock. The
+    /// idlethreads=1 runqueue=2 [ 0 2 ] schedticks=[ 7 4 ]`. The first number is the time of the platform's clock. The
     /// lengths of the local rings, without `runnext`, are in the first brackets. Callable from anywhere; takes no lock
     /// and does not allocate.
     pub fn schedtrace(&'static self) -> impl fmt::Display {

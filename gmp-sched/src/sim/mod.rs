@@ -111,7 +111,7 @@ pub struct Config {
     /// Makes the model with which the decisions of `policy` are compared.
     pub policy_model: Option<fn() -> Box<dyn PolicyModel>>,
     /// Whether the scheduler's decisions are compared with a specification of Go's rules (`sim/policy`). With a
-    /// `policy`, and in an [exploration](exhaustive), they are not.
+    /// `policy`, in an [exploration](exhaustive), and in a run with a trace ([`run_traced`]), they are not.
     pub is_specified: bool,
     /// Whether the stack of a G that has ended is overwritten, and checked when it is used again. Not possible in an
     /// [exploration](exhaustive).

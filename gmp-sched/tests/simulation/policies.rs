@@ -1,6 +1,6 @@
-//! Policies of programs: the two of the crate, and one that decides at random. The simulator checks for each of them
-//! that no G is lost, that no P is idle while a G waits, that each P runs the first G of its queue, and that no G waits
-//! longer than the policy promises. The models below check what each policy is for.
+//! Policies of programs: the two of the crate, one that decides at random, and one by which each G chooses its P. The
+//! simulator checks for each of them that no G is lost, that no P is idle while a G waits, that each P runs the first G
+//! of its queue, and that no G waits longer than the policy promises. The models below check what each policy is for.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,9 +2,9 @@
 //! ns (8.4 ms), the range of the four lowest digits of a time. The parent module explains digits, levels and the base.
 
 /// The numbers of bits of the digits of a time, from the lowest digit up. Most timers are due after more than 256 ns
-/// and less than 10 ms. The highest digit in which the time of such a timer differs from the current time is the third
-/// or the fourth. These two digits are wide, so that most elements move to a lower level at most once. The other digits
-/// are narrow, to save slots.
+/// and less than 10 ms. Most of these are inserted on the level of the third digit or on that of the fourth. These two
+/// digits are wide, so that most elements move to a lower level at most once. The other digits are narrow, to save
+/// slots.
 const DIGITS: [u32; 14] = [4, 4, 8, 7, 5, 4, 4, 4, 4, 4, 4, 4, 4, 4];
 /// The index of the digit whose level, [`AROUND`], has slots for two rotations.
 const AROUND_DIGIT: usize = 3;

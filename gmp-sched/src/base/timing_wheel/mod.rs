@@ -122,7 +122,7 @@ impl<T: Timed> TimingWheel<T> {
     }
 
     /// A lower bound of the time of the first element; [`Instant::NEVER`] if and only if the wheel is empty. When the
-    /// first element is removed, the bound becomes too early, until [`first_due`](Self::first_due) corrects it.
+    /// first element is removed, the bound may become too early, until [`first_due`](Self::first_due) corrects it.
     #[inline(always)]
     pub(crate) fn earliest(&self) -> Instant {
         self.slots.get(self.first).map_or(Instant::NEVER, |slot| Instant::from_nanos(slot.earliest))

@@ -136,7 +136,7 @@ fn spinners_are_counted(machine: &Explorable) -> Result<(), String> {
 
 /// The count of idle Ps matches the list of idle Ps, and all Ps on that list are idle. There are at least as many idle
 /// Ms as idle Ps, and no idle M has a P. While the world is to stop, no P is idle. The M that has been idle longest is
-/// the timekeeper.
+/// the timekeeper, and the M that went idle last is the poller.
 fn idle_lists_are_counted(machine: &Explorable, shared: &Shared<Sim>) -> Result<(), String> {
     let counted = machine.scheduler.idle_processors.load(Ordering::Relaxed) as usize;
     let (processors, machines) = (shared.idle_processors.len(), shared.idle_machines.len());

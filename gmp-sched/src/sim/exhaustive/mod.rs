@@ -160,7 +160,8 @@ impl Setting {
 /// How large the exploration was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
-    /// Number of different states.
+    /// Number of different states. With [`Setting::switches`], a state counts once for each CPU that took a last step
+    /// to it.
     pub states: usize,
     /// Number of steps between states.
     pub transitions: usize,

@@ -84,8 +84,9 @@ impl Local {
         }
     }
 
-    /// Follows the events by which timers and devices ready Gs. Returns whether this event comes directly after that of a
-    /// timer or a device, or after a G that this timer or device has readied, and is of the same kind.
+    /// Follows the events by which timers and devices ready Gs. Returns whether this event continues a series that a
+    /// timer or a device has begun. A series ends before the first event of another kind than that of a timer, of a
+    /// device or of a G that becomes runnable.
     pub(super) fn follow_events(&mut self, kind: Kind) -> bool {
         let begins = matches!(kind, Kind::Timer | Kind::Device);
         let fires =

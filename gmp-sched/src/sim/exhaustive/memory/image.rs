@@ -49,12 +49,12 @@ pub(super) struct Part {
     /// The address of the first word.
     start: usize,
     words: Box<[u64]>,
-    /// The indices of the words that may not be 0.
+    /// The indices of the words that may differ from 0.
     used: Range<usize>,
 }
 
 impl Part {
-    /// The addresses of the words that may not be 0.
+    /// The addresses of the words that may differ from 0.
     pub(super) fn used(&self) -> Range<usize> {
         self.start + self.used.start * WORD..self.start + self.used.end * WORD
     }
