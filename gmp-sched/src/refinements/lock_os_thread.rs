@@ -254,7 +254,7 @@ pub(crate) fn unlock<Plat: Platform>(machine: &'static Machine<Plat>) {
     machine.unlock();
 }
 
-/// Functions that the M calls on g0, and [`assign_to_locked`](Self::assign_to_locked), which other Ms call.
+/// Functions that the M calls on g0, and `assign_to_locked`, which other Ms call.
 impl<Plat: Platform> Machine<Plat> {
     /// Called when the G locked to this M has left. If the G can continue at once, returns. Otherwise hands off the P
     /// and waits until the M is assigned a P to run the G. Go: `stoplockedm`.
