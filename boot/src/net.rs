@@ -17,8 +17,8 @@ pub enum Net {
     /// No network.
     #[default]
     None,
-    /// A network in QEMU itself, which needs no rights on the host. The machine can connect to whatever the host can
-    /// connect to, and to the host itself as 10.0.2.2. The host can connect only to the ports that are given.
+    /// A network that QEMU itself emulates, so that `boot` needs no privileges. The machine reaches all that the host
+    /// reaches, and the host itself at 10.0.2.2. The host reaches only the ports of the machine that are forwarded.
     User,
     /// The network of a TAP device of the host, with this name. The device must exist, and the user must have the right
     /// to use it.

@@ -1,5 +1,5 @@
 //! Wrong rings, on which the tests of students are tried: a model of a run queue, and models with one flaw each. A sequence of
-//! steps finds a flaw if a step of it gives something else with the flaw than without.
+//! steps finds a flaw if one of its steps has different results in the right model and in the model with the flaw.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -62,7 +62,7 @@ pub enum Flaw {
     OverwritesTheOldest,
     /// Of three elements of which not all fit, none is appended.
     AllOrNothing,
-    /// A ring that is not full gives elements away, too.
+    /// A drain of a ring that is not full takes elements, too.
     DrainsAlways,
     /// A full ring gives its newer half.
     DrainsTheNewerHalf,

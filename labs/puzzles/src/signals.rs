@@ -21,8 +21,8 @@ pub enum Party {
     /// raised in the meantime, the G goes on, unless the limit has readied it.
     Commit,
     /// The interrupt handler of the device. It *raises* the signal: WAITING becomes QUEUED, EMPTY and PARKING become RAISED,
-    /// and the other states stay. If the signal became QUEUED, the next act of the handler puts it on the raised list, and
-    /// tells an M.
+    /// and the other states stay. If the signal became QUEUED, the handler then adds it to the raised list and wakes
+    /// an M, as an act of its own.
     Raise,
     /// The limit of the wait is over. If the wait has not ended yet, the G is readied.
     Limit,

@@ -56,11 +56,11 @@ unsafe fn copy_blocks(destination: *mut u8, source: *const u8, blocks: usize) ->
         unsafe {
             asm!(
                 "2:",
-                ".set at, 0",
+                ".set .Lat, 0",
                 ".rept {WORDS}",
-                "mov {word}, [{source} + at]",
-                "mov [{destination} + at], {word}",
-                ".set at, at + 8",
+                "mov {word}, [{source} + .Lat]",
+                "mov [{destination} + .Lat], {word}",
+                ".set .Lat, .Lat + 8",
                 ".endr",
                 "add {source}, {BLOCK}",
                 "add {destination}, {BLOCK}",

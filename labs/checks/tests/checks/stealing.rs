@@ -11,7 +11,7 @@ use crate::machine::{Partner, compute, of_cpus, order, run, tree};
 
 const MOMENT: Duration = Duration::from_micros(20);
 
-/// A G gives work to four others and waits for their results, `count` times. One of these Gs is always in the ring.
+/// Main gives work to four Gs and waits for their results, `count` times. So the P almost always has Gs of its own.
 fn rounds(count: u32) {
     let workers: [_; 4] = core::array::from_fn(|_| Partner::new(count, || sim::work(MOMENT)));
     for _ in 0..count {
