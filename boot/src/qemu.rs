@@ -20,12 +20,12 @@ pub const QEMU: &str = "qemu-system-x86_64";
 /// The oldest version of QEMU with which `boot` has been tested.
 pub const OLDEST_QEMU: (u32, u32) = (7, 2);
 
-/// This kernel option makes all runs equal with `--icount`, when the machine's clock is the number of executed
-/// instructions. QEMU's main loop runs for a moment after each timer. If all CPUs halted in that moment, QEMU would
-/// advance the clock too early. So the last CPU to become idle first polls for 1 ms of the machine's clock, which takes
-/// several milliseconds on the host. When this CPU halts, the main loop is asleep again. See the kernel's
-/// `sched::idle`.
-const HALT_POLL: &str = "halt_poll_us=1000";
+/// These kernel options make all runs equal with `--icount`, when the machine's clock is the number of executed
+/// instructions. QEMU's main loop runs for a moment after each timer. If all CPUs halt in that moment, QEMU may advance
+/// the clock too early. So the last CPU to become idle first polls for 1 ms of the machine's clock, which takes several
+/// milliseconds on the host, so that the main loop is usually asleep when this CPU halts. And the work of a timer's
+/// interrupt begins at a fixed count of instructions, even if the timer was late. See the kernel's `sched::idle`.
+const EQUAL_TIMES: [&str; 2] = ["halt_poll_us=1000", "timer_align=on"];
 
 /// This kernel option makes random numbers equal in all runs. It is set when instructions are counted.
 const FIXED_SEED: &str = "seed=0";
@@ -327,7 +327,7 @@ impl Configuration {
         let disks =
             self.disks.iter().map(|disk| format!("{DISK}={}", DiskOption { name: &disk.name, bytes: disk.bytes }));
         // If an option occurs several times, the kernel uses its last value. So the user's options come last.
-        let for_icount = [HALT_POLL, FIXED_SEED].into_iter().filter(|_| self.icount).map(str::to_owned);
+        let for_icount = EQUAL_TIMES.into_iter().chain([FIXED_SEED]).filter(|_| self.icount).map(str::to_owned);
         let options: Vec<String> = disks.chain(for_icount).chain(self.kernel_options.iter().cloned()).collect();
         let line = Line { options: &options, arguments }.to_string();
         if line.len() >= CAPACITY {

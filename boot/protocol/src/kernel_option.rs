@@ -100,6 +100,7 @@ pub const OPTIONS: &[KernelOption] = &[
     KernelOption { key: "schedtrace", value: Value::Number(1..=u32::MAX as u64) },
     KernelOption { key: "scheddetail", value: Value::Number(0..=1) },
     KernelOption { key: "timer", value: Value::Word(&["one-shot", "tsc-deadline"]) },
+    KernelOption { key: "timer_align", value: Value::Word(&["on", "off"]) },
     // The values are APIC ids.
     KernelOption { key: "dead_cpu", value: Value::Number(0..=u32::MAX as u64) },
     KernelOption { key: "late_cpu", value: Value::Number(0..=u32::MAX as u64) },

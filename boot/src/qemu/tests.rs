@@ -79,7 +79,7 @@ fn each_part_of_a_configuration_is_in_the_command() {
         "-S -gdb tcp:127.0.0.1:1234 ",
         "-cpu 'qemu64,+x' ",
         "-d int ",
-        r#"-append 'halt_poll_us=1000 seed=0 log=debug -- "two words"'"#,
+        r#"-append 'halt_poll_us=1000 timer_align=on seed=0 log=debug -- "two words"'"#,
     ] {
         assert!(command.contains(part), "{part} is not in {command}");
     }

@@ -76,7 +76,7 @@ fn start(boot_info: &'static mut BootInfo, command_line: &'static str, former_us
 /// | `gdt::load` | the handlers of interrupts and exceptions have their final stacks, with guard pages |
 /// | `interrupts::init`, `apic::init`, `ioapic::init` | interrupts can be sent to CPUs, and those of devices can be routed to CPUs |
 /// | `ap_start::send_init` | the other CPUs are being reset, which takes 10 ms |
-/// | `timer::calibrate`, `timer::init_cpu` | the clock runs; the boot CPU's timer can be armed |
+/// | `timer::calibrate`, `timer::set_alignment`, `timer::init_cpu` | the clock runs; the boot CPU's timer can be armed |
 /// | `emulated_tlb::init`, `emulated_tlb::enlarge` | if QEMU emulates the CPUs, its TLB for the boot CPU is large |
 /// | `ap_start::start` | all CPUs that have started in time are up, and wait for kernel threads in `cpu_main` |
 /// | `console::start_virtio` | output uses the virtio console, if there is one, so the serial port does not interrupt for output |
@@ -98,6 +98,7 @@ extern "C" fn start_devices() -> ! {
     // same time.
     let processors = ap_start::send_init();
     timer::calibrate(options::timer());
+    timer::set_alignment(options::aligns_timer());
     timer::init_cpu();
     if cpuid::is_emulated() {
         emulated_tlb::init();

@@ -124,6 +124,12 @@ pub(super) fn timer() -> Option<&'static str> {
     args::option("timer")
 }
 
+/// Whether the work of a timer's interrupt begins at a fixed count of instructions, according to the option
+/// `timer_align`.
+pub(super) fn aligns_timer() -> bool {
+    args::option("timer_align") == Some("on")
+}
+
 /// Whether to treat the CPU with this APIC id as one that does not start, according to the option `dead_cpu`, which is
 /// for tests.
 pub(super) fn is_dead(apic_id: u32) -> bool {

@@ -2,20 +2,30 @@
 //!
 //! With the kernel option `halt_poll_us=N` (0 by default), the last CPU to become idle polls for N microseconds before
 //! it halts. It takes interrupts meanwhile. (Linux polls, with its `haltpoll` governor, to save the time that leaving a
-//! halt takes.) Here polling makes runs reproducible when QEMU counts instructions (`boot --icount`). The clock is then
-//! the number of instructions that all CPUs have executed. As long as one CPU executes instructions, only the number of
-//! these instructions decides the order of events.
+//! halt takes.)
 //!
-//! If QEMU counts instructions, it has one thread that executes all CPUs, and a main loop in another thread. When all
-//! CPUs halt, the main loop advances the clock to the next timer and wakes the CPUs' thread. The main loop also runs
-//! for a moment after each timer. If all CPUs halt in that moment, the main loop advances the clock before the CPUs'
-//! thread has finished. The clock then misses the last instructions of a CPU, or another CPU continues first. In a test
-//! with a hundred rounds of twenty short sleeps on four CPUs, hardly any two runs were equal without polling.
+//! # Equal runs
 //!
-//! With polling, the main loop does not advance the clock too early. If the next timer fires while the last CPU still
-//! polls, that CPU does not halt, so the main loop does not advance the clock at all. If the next timer fires later,
-//! the last CPU halts after it has polled for N microseconds. By then the main loop has finished its work for the
-//! previous timer, and sleeps.
+//! Polling helps to make runs equal if QEMU counts instructions (`boot --icount`). The clock is then the number of
+//! instructions that all CPUs have executed. As long as one CPU executes instructions, only the number of these
+//! instructions decides the order of events. But QEMU has one thread that executes all CPUs, and a main loop in another
+//! thread. When all CPUs halt, the main loop advances the clock to the next timer and wakes the CPUs' thread.
+//!
+//! The main loop also runs for a moment after each timer, and on a busy host, this moment may come later. If the last
+//! CPU halts in that moment, the main loop may advance the clock before the CPUs' thread has counted the last
+//! instructions. They are added afterwards, so the timer fires late by as many nanoseconds. Against this:
+//!
+//! - The last CPU polls. If the next timer fires while it polls, no CPU needs to advance the clock. If not, the main loop
+//!   has probably finished its work for the previous timer, and sleeps.
+//! - A CPU reads the clock before it halts, because QEMU then counts the instructions up to there. So only the few
+//!   instructions up to the halt can be missing.
+//! - The interrupt of a timer waits for a fixed number of instructions after the time at which the timer was to fire
+//!   (kernel option `timer_align=on`). So nothing after that depends on those few instructions: see [`timer::align`].
+//!
+//! With one CPU, all runs are then equal. With more CPUs, QEMU may also choose another CPU to continue if its main loop
+//! is awake in such a moment.
+//!
+//! [`timer::align`]: crate::arch::x86_64::timer::align
 
 use core::hint;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -54,6 +64,8 @@ pub(crate) fn wait_for_interrupt() {
                 return;
             }
         }
+        // When the clock is read, QEMU counts the instructions so far.
+        kthread::now();
         cpu::wait_for_interrupt();
     });
 }

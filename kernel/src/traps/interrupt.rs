@@ -15,6 +15,9 @@ use crate::sched::{activity, cpu_trace, kthread, preemption};
 /// Handles an interrupt, and records it if a trace is taken. `frame` is the state of the interrupted code. Called on
 /// the interrupt stack, with interrupts off.
 pub(super) fn handle(vector: Vector, frame: &TrapFrame) {
+    if vector == TIMER {
+        timer::align();
+    }
     if cpu_trace::is_on() {
         return serve_traced(vector, frame);
     }

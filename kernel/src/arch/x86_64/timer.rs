@@ -10,7 +10,11 @@
 //!
 //! With the kernel option `timer=tsc-deadline` the timer instead fires when the time stamp counter reaches a value, if
 //! the processor supports that.
+//!
+//! With the kernel option `timer_align=on` the work of the timer's interrupt begins a fixed number of instructions after
+//! the time at which the timer was to fire, if QEMU counts instructions: see [`align`].
 
+use core::arch::asm;
 use core::arch::x86_64::{_mm_lfence, _rdtsc};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -40,6 +44,8 @@ static EPOCH: AtomicU64 = AtomicU64::new(0);
 static NS_PER_TICK: AtomicU64 = AtomicU64::new(0);
 /// Counts of the APIC's timer per nanosecond, as the bits of a [`Factor`].
 static COUNTS_PER_NS: AtomicU64 = AtomicU64::new(0);
+/// Whether [`align`] does anything: the value of the kernel option `timer_align`.
+static ALIGNS: AtomicBool = AtomicBool::new(false);
 /// Whether the timers are in deadline mode. Otherwise they are in one-shot mode.
 static WAITS_FOR_TIME_STAMP: AtomicBool = AtomicBool::new(false);
 
@@ -48,8 +54,13 @@ static WAITS_FOR_TIME_STAMP: AtomicBool = AtomicBool::new(false);
 /// from everywhere.
 #[inline]
 pub fn now() -> u64 {
-    let ticks = time_stamp().wrapping_sub(EPOCH.load(Ordering::Relaxed));
-    ns_per_tick().convert(ticks)
+    time_at(time_stamp())
+}
+
+/// Returns the time at which the time stamp counter has this value, in ns of [`now`].
+#[inline]
+fn time_at(stamp: u64) -> u64 {
+    ns_per_tick().convert(stamp.wrapping_sub(EPOCH.load(Ordering::Relaxed)))
 }
 
 /// Returns the nanoseconds since the time stamp counter was zero, which is when the computer was switched on. Returns
@@ -172,6 +183,9 @@ fn stated_rate() -> Option<u64> {
 cpu_local! {
     /// The deadline of this CPU's timer, in ns of [`now`], or [`NEVER`] while the timer is not armed.
     static DEADLINE: AtomicU64 = AtomicU64::new(NEVER);
+    /// The value of the time stamp counter at which this CPU's one-shot timer fires, if both count at the same rate. They
+    /// do if QEMU counts instructions. Only [`align`] reads it.
+    static EXPECTED: AtomicU64 = AtomicU64::new(0);
 }
 
 /// Returns the deadline of this CPU's timer, in ns of [`now`], or `u64::MAX` if the timer is not armed.
@@ -205,9 +219,12 @@ fn start(deadline: u64) {
         return;
     }
     let factor = Factor::from_bits(COUNTS_PER_NS.load(Ordering::Relaxed));
-    let counts = factor.convert(deadline.saturating_sub(now()));
+    let stamp = time_stamp();
+    let counts = factor.convert(deadline.saturating_sub(time_at(stamp)));
     // One count is added, because a count of zero would stop the timer.
-    apic::start_timer(u32::try_from(counts.saturating_add(1)).unwrap_or(u32::MAX));
+    let counts = u32::try_from(counts.saturating_add(1)).unwrap_or(u32::MAX);
+    EXPECTED.here().store(stamp.wrapping_add(counts.into()), Ordering::Relaxed);
+    apic::start_timer(counts);
 }
 
 /// Makes this CPU's timer fire at once, without changing the deadline. The CPU takes the interrupt as soon as its
@@ -218,6 +235,50 @@ pub(crate) fn fire_soon() {
         apic::start_timer_at(1);
     } else {
         apic::start_timer(1);
+    }
+}
+
+/// How many instructions after its timer was to fire an interrupt's work begins, at the earliest, if [`align`] is in use.
+/// By then an optimised kernel has executed fewer than 100 instructions, and an unoptimised one fewer than 1000.
+const ALIGNMENT: u64 = if cfg!(debug_assertions) { 1000 } else { 300 };
+
+/// Sets whether [`align`] does anything. Called before a timer is armed.
+pub(crate) fn set_alignment(aligns: bool) {
+    ALIGNS.store(aligns, Ordering::Relaxed);
+}
+
+/// If QEMU counts instructions, waits until exactly [`ALIGNMENT`] instructions have been executed since this CPU's timer
+/// was to fire. Returns at once if that time has passed. Called at the start of the handler of the timer's interrupt.
+///
+/// Each instruction then takes one tick of the time stamp counter. After all CPUs have halted, QEMU may let a timer fire
+/// a few ticks late (see `sched::idle`). This function executes as many no-ops as there are ticks left, so nothing
+/// after it depends on how late the timer has fired.
+#[inline]
+pub(crate) fn align() {
+    if !ALIGNS.load(Ordering::Relaxed) {
+        return;
+    }
+    let left = EXPECTED.here().load(Ordering::Relaxed).wrapping_add(ALIGNMENT).wrapping_sub(time_stamp());
+    // The difference has wrapped around if the time has passed.
+    if left > ALIGNMENT {
+        return;
+    }
+    // SAFETY: the instructions before the label are `ALIGNMENT` no-ops of one byte each, and `left` is not
+    // larger. So the jump goes to one of them, or to the label.
+    unsafe {
+        asm!(
+            "lea {target}, [rip + 2f]",
+            "sub {target}, {left}",
+            "jmp {target}",
+            ".rept {alignment}",
+            "nop",
+            ".endr",
+            "2:",
+            target = out(reg) _,
+            left = in(reg) left,
+            alignment = const ALIGNMENT,
+            options(nomem, nostack),
+        );
     }
 }
 
