@@ -89,7 +89,7 @@ impl<M: Dma> DeviceQueue<M> {
     }
 
     /// Takes the next request that the driver has made available. Returns its token, or `None` if no request is
-    /// available, or if a ring is not in shared memory or its index is not aligned.
+    /// available, or if the available ring is not in shared memory or not aligned.
     pub fn take(&mut self) -> Option<u16> {
         // Ordering: Acquire, so that the device sees the descriptors and the data of the request.
         if index_of::<M>(self.available)?.load(Ordering::Acquire) == self.taken {

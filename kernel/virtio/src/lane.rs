@@ -3,7 +3,7 @@
 //!
 //! The functions take no lock. So a panic may call them, even if it has stopped another CPU in the middle of a call.
 //! All words that are shared with the device are atomic, and no word that the device writes is used as an address. So
-//! if the device writes a wrong value, the worst result is wrong data.
+//! if the device writes a wrong value, data may be wrong or lost, but no other memory is accessed.
 
 #![expect(unsafe_code, reason = "keeps references to memory that the device accesses, too")]
 
@@ -124,7 +124,7 @@ impl<D: Doorbell> Lane<D> {
         self.resume();
     }
 
-    /// Notifies the device of the buffer that was sent last, if there is one. A repeated notification has no effect.
+    /// Makes the buffer that was sent last available, and notifies the device. Has no effect if both were done before.
     pub fn resume(&self) {
         self.rings.publish(self.sent.load(Ordering::Acquire));
         if !self.is_mute.load(Ordering::Relaxed) {
@@ -145,9 +145,9 @@ impl<D: Doorbell> Lane<D> {
     }
 }
 
-/// A queue in which the device writes short messages. It has room for 8 messages that were not read yet, and later ones
-/// are dropped by the device. The device does not interrupt: the driver checks the queue when it has another reason to
-/// run.
+/// A queue in which the device writes short messages. It has room for 8 messages that were not read yet. A device
+/// without room may drop a message. The device does not interrupt: the driver checks the queue when it has another
+/// reason to run.
 pub struct Mailbox<D> {
     rings: Rings,
     buffers: &'static [AtomicU8],
@@ -184,8 +184,8 @@ impl<D: Doorbell> Mailbox<D> {
         Ok(Self { rings, buffers, doorbell, read: AtomicU16::new(0), passed: AtomicU16::new(SIZE) })
     }
 
-    /// Returns the beginning of the next message, if the device has written one. The device can use the buffer of the
-    /// message again. Only one caller at a time may call this.
+    /// Returns the beginning of the next message, if the device has written one. Passes the buffer of the message to the
+    /// device again. Only one caller at a time may call this.
     pub fn read<const N: usize>(&self) -> Option<[u8; N]> {
         const { assert!(N <= Self::BYTES) };
         let read = self.read.load(Ordering::Relaxed);
@@ -193,7 +193,7 @@ impl<D: Doorbell> Mailbox<D> {
             return None;
         }
         self.read.store(read.wrapping_add(1), Ordering::Relaxed);
-        // A broken device may have written any number.
+        // A broken device may have written any token.
         let token = u16::try_from(self.rings.used(read).0).ok().filter(|&token| token < SIZE)?;
         let bytes = self.buffers[usize::from(token) * Self::BYTES..].first_chunk::<N>()?;
         let message = bytes.each_ref().map(|byte| read_shared(byte, |byte| byte.load(Ordering::Relaxed)));

@@ -7,14 +7,14 @@
 //! | `setup` | the steps with any device: [`reset`], [`negotiate`], [`start`] |
 //! | `rings` | the memory of a queue |
 //! | `ring` | a queue, with the requests in flight |
-//! | `lane` | two simpler types of queue, which need no lock: [`Lane`], [`Mailbox`] |
-//! | `memory` | the memory that driver and device share, with all accesses of the driver to it |
+//! | `lane` | two simpler types of queue: [`Lane`] for one buffer at a time, [`Mailbox`] for short messages |
+//! | `memory` | the memory that driver and device share |
 //! | [`block`] | disks; also a disk in software |
 //! | [`net`] | network devices, with queues of frames |
-//! | `slot` | who waits for an answer |
+//! | `slot` | the wait for an answer |
 //! | [`device_queue`] | a queue as the device sees it, for devices in software and for the fake devices of the tests |
 //!
-//! The console and the entropy device need nothing but lanes, so their drivers are in the kernel.
+//! The console and the entropy device need only the queues of `lane`, so their drivers are in the kernel.
 //! `docs/add-a-device.md` shows how to add a device.
 //!
 //! *Event indices*, which would save notifications and interrupts, are not used. They need a full fence between the
@@ -40,8 +40,8 @@
 //! # What a device can do
 //!
 //! The device is not trusted. It may write anything to the memory that it shares with the driver, at any time. Then a
-//! request may fail, or return wrong data. But the driver never panics and never accesses other memory. If a buffer is
-//! lost, the answer to its request is an error:
+//! request may fail, or return wrong data. But the driver never panics and never accesses other memory. These errors are
+//! treated specially:
 //!
 //! - A device that completes a request which is not in flight is *broken*. All requests to a disk that are in flight,
 //!   in all queues, are answered with [`RequestError::Broken`]. Their buffers are never used again, because the device may

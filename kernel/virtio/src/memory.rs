@@ -1,4 +1,5 @@
-//! Memory that the driver shares with a device. All accesses of the driver to such memory are in this file.
+//! Memory that the driver shares with a device. The driver accesses it by the functions of this file, and by the atomic
+//! integers that they return.
 //!
 //! The device may write to this memory at any time, although it should write only what the driver has passed to it. So
 //! the driver has no references to the memory, except for those to atomic integers. It copies everything else. If the
@@ -63,8 +64,8 @@ impl Memory {
     /// Frees the memory.
     ///
     /// # Safety
-    /// The value came from [`allocate`](Self::allocate), with the same `M`, and no part of it was split off. Neither
-    /// the device nor a reference that [`atomics_for_ever`](Self::atomics_for_ever) has returned is used any more.
+    /// The value came from [`allocate`](Self::allocate), with the same `M`, and no part of it was split off. The device
+    /// does not access the memory any more, and no result of [`atomics_for_ever`](Self::atomics_for_ever) is used.
     pub(crate) unsafe fn free<M: Dma>(self) {
         // SAFETY: the caller promises that nothing uses these pages, which came from `allocate`.
         unsafe { M::free(self.start, self.bytes / PAGE_SIZE) };
@@ -98,7 +99,7 @@ impl Memory {
     /// Returns where the device finds the `bytes` bytes from `offset` on.
     ///
     /// # Panics
-    /// If the range extends past the end of the memory. So do the functions below.
+    /// If the range extends past the end of the memory. The functions below panic in this case, too.
     pub(crate) fn span(&self, offset: usize, bytes: usize) -> Span {
         self.at(offset, bytes);
         Span { address: self.address + offset as u64, bytes }

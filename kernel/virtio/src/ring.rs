@@ -1,5 +1,5 @@
-//! The queue of most devices: it keeps the requests that are in flight, and matches the device's completions with them.
-//! (The [`lane`](crate::lane)s are queues that need no lock.)
+//! The queue of disks and network devices: it keeps the requests that are in flight, and matches the device's
+//! completions with them. (The module [`lane`](crate::lane) contains simpler queues.)
 //!
 //! Each piece of memory of a request has a descriptor. With *indirect* descriptors, those of a request form a table
 //! that belongs to the request. The table has one descriptor in the queue, so each request takes one entry. Otherwise
@@ -189,8 +189,8 @@ impl<T: Payload> Ring<T> {
         self.in_flight.iter().flatten().map(|(request, _)| request)
     }
 
-    /// Removes the requests in flight, one at each call of `next`. The caller must know that the device does not use
-    /// their memory, or must not use it any more itself.
+    /// Removes the requests in flight, one at each call of `next`. If the device may still use their memory, the caller
+    /// must never use it again.
     pub(crate) fn remove(&mut self) -> impl Iterator<Item = T> {
         self.in_flight.iter_mut().filter_map(|entry| entry.take().map(|(request, _)| request))
     }
@@ -230,7 +230,7 @@ impl<T: Payload> Ring<T> {
         self.rings.publish(self.added);
     }
 
-    /// Takes the first free descriptor. The next one that is taken follows it if `flags` says so.
+    /// Takes and fills the first free descriptor. The next free one follows it in the chain if `flags` says so.
     fn add_descriptor(&mut self, span: Span, flags: u16) {
         let next = self.next[usize::from(self.free)];
         self.rings.descriptors[usize::from(self.free)].set(span, flags, if flags & NEXT == 0 { 0 } else { next });
@@ -246,7 +246,8 @@ impl<T: Payload> Ring<T> {
     /// `None` if no further request is completed.
     ///
     /// # Errors
-    /// If the device has completed a request that is not in flight. The queue can then not be used any more.
+    /// If the device has completed a request that is not in flight. The queue must then not be used until it is
+    /// [renewed](Self::renew).
     pub(crate) fn complete(&mut self) -> Result<Option<(T, u32)>, NotInFlight> {
         if !self.has_completed() {
             return Ok(None);

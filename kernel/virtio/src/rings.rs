@@ -10,8 +10,8 @@
 //!   written by the driver                            written by the device
 //! ```
 //!
-//! The device may write to all of this memory at any time. So the driver reads only the used ring, and reads each field
-//! once for each request.
+//! The device may write to all of this memory at any time. So the driver reads only the used ring, and does not trust
+//! what it reads.
 
 #![expect(unsafe_code, reason = "keeps references to memory that the device accesses, too")]
 
@@ -20,11 +20,11 @@ use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 use crate::memory::{Atomic, Memory, Span, read_shared};
 use crate::{Dma, OpenError, Transport};
 
-/// The flag of a descriptor that another descriptor follows.
+/// The flag which says that another descriptor follows this one.
 pub(crate) const NEXT: u16 = 1;
-/// The flag of a descriptor whose memory the device writes.
+/// The flag which says that the device writes the memory of the descriptor.
 pub(crate) const WRITABLE: u16 = 2;
-/// The flag of a descriptor whose memory is a table of descriptors.
+/// The flag which says that the memory of the descriptor is a table of descriptors.
 pub(crate) const TABLE: u16 = 4;
 /// The flag of the available ring which says that the device need not interrupt.
 const NO_INTERRUPT: u16 = 1;
@@ -69,7 +69,7 @@ impl Descriptor {
 /// The memory of a queue.
 pub(crate) struct Rings {
     memory: Memory,
-    /// Written by the driver. The device may read a descriptor from when it is available until it is used.
+    /// Written by the driver. The device may read a descriptor from when its request is available until it is completed.
     pub(crate) descriptors: &'static [Descriptor],
     /// Written by the driver: flags, an index, and then a token in each entry.
     available: &'static [AtomicU16],
@@ -118,7 +118,7 @@ impl Rings {
         self.descriptors.len()
     }
 
-    /// Fills the rings with zeros.
+    /// Fills the two rings with zeros.
     pub(crate) fn clear(&self) {
         self.available.iter().chain(self.used_words).for_each(|word| word.store(0, Ordering::Relaxed));
         let used = self.used.iter().flat_map(|entry| [&entry.token, &entry.written]);

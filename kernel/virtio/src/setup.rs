@@ -1,4 +1,4 @@
-//! The set-up of any device, up to the point at which its driver sets up the queues (virtio 1.2, 3.1.1).
+//! The steps of the set-up that are the same for all devices (virtio 1.2, 3.1.1), and the reset.
 
 use crate::Transport;
 
@@ -20,9 +20,10 @@ const RESET_READS: usize = 10_000;
 /// Why a device could not be set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpenError {
-    /// There is no memory for a queue and a buffer.
+    /// There is not enough memory for the queues and their buffers.
     OutOfMemory,
-    /// The device does not support virtio 1, or its configuration makes no sense or keeps changing while it is read.
+    /// The device does not support virtio 1, or its configuration is missing, makes no sense, or changes whenever it is
+    /// read.
     NotSupported,
     /// The device does not confirm a reset, lacks or refuses a feature, or has no queue that the driver can use.
     Refused,
@@ -46,7 +47,7 @@ pub(crate) fn needs_reset(transport: &impl Transport) -> bool {
 /// after this function has returned, it must reset the device.
 ///
 /// # Errors
-/// If the device does not confirm the reset, lacks one of the needed features, or refuses the features.
+/// If the device does not confirm the reset, lacks [`VERSION_1`] or a needed feature, or refuses the features.
 pub fn negotiate(transport: &mut impl Transport, needed: u64, optional: u64) -> Result<u64, OpenError> {
     if !reset(transport) {
         return Err(OpenError::Refused);

@@ -76,8 +76,8 @@ pub trait AnswerSlot {
     }
 
     /// Waits for the answer by calling `park` repeatedly. A call of `park` returns if the slot has been woken since the
-    /// last call. It may also return for other reasons. Returns `None` if `is_over` has returned true, and no answer
-    /// had arrived before.
+    /// last call. It may also return for other reasons. `wait_for_answer` returns `None` if `is_over` has returned true,
+    /// and no answer had arrived before.
     fn wait_for_answer(&self, mut is_over: impl FnMut() -> bool, mut park: impl FnMut()) -> Option<Self::Answer> {
         loop {
             if let Some(answer) = self.with_mail(|mail| mail.answer.take()) {

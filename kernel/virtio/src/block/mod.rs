@@ -13,8 +13,8 @@
 //! If the device offers *indirect descriptors*, and the queue has at least 32 entries, a request takes one entry: that
 //! of a table with a descriptor of each piece. The table is in the first buffer of the request, so adding a request
 //! allocates nothing. Otherwise each piece takes an entry. A device has at most 256 buffers (17 MiB) in all queues
-//! together, and a queue has at most one buffer for each entry, or for two entries without indirect descriptors. So up
-//! to 256 requests are in flight, and a request that has its buffers always finds room in the queue.
+//! together, and a queue has at most one buffer per entry (per two entries without indirect descriptors). So up to 256
+//! requests are in flight, and a request that has its buffers always finds room in the queue.
 //!
 //! # A device in software
 //!
@@ -86,9 +86,9 @@ impl<T: Transport> Device<T> {
     /// at most `max_pages` pages, unless that is too few for one buffer.
     ///
     /// # Errors
-    /// If there is no memory, or the device lacks or refuses something that the driver needs. If the error comes after
-    /// the features were negotiated, the device is reset. If the device does not confirm this reset, the memory of the
-    /// queues that were set up is never freed.
+    /// If there is no memory, or the device lacks or refuses something that the driver needs. If the driver has begun to
+    /// set up queues, the device is reset. If the device does not confirm this reset, the memory of the queues that were
+    /// set up is never freed.
     pub fn open<M: Dma>(
         mut transport: T,
         max_queues: usize,

@@ -214,9 +214,9 @@ pub(super) const NO_STATUS: u8 = 0xff;
 /// Why a request to the device of a disk failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestError {
-    /// The device reports an input/output error.
+    /// The device reports an input/output error, or an unknown status.
     Failed,
-    /// The device does not know the request.
+    /// The device does not know the request, or the driver has [refused](super::Refused) it.
     Unsupported,
     /// The device says that it has completed the request, but the status, or a part of the data, is missing.
     Short,
@@ -226,8 +226,8 @@ pub enum RequestError {
     /// The device has violated the protocol, for example by completing a request that was not submitted. The driver
     /// does not use the device any more.
     Broken,
-    /// The device was silent, so the driver reset it. But the device did not confirm the reset, or its properties had
-    /// changed. It may have been unplugged. The driver does not use the device any more.
+    /// The device was silent, so the driver reset it. But the device did not confirm the reset, or could not be set up
+    /// again with the same properties. It may have been unplugged. The driver does not use the device any more.
     Gone,
 }
 

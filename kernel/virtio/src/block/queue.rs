@@ -78,8 +78,8 @@ pub struct Queue {
     before_reset: Vec<InFlight>,
     /// The free buffers. The vector has room for all buffers, so it never grows.
     free: Vec<Memory>,
-    /// Empty lists, each for the buffers of one request. The queue has as many lists as buffers, because a request
-    /// takes at least one buffer. The lists that contain buffers are not in this vector.
+    /// Empty lists, each for the buffers of one request. The queue has at least as many lists as buffers, because a
+    /// request takes at least one buffer. The lists that contain buffers are not in this vector.
     lists: Vec<Buffers>,
     /// The number of buffers that are never used again, because the device may still access them.
     abandoned: usize,
@@ -126,7 +126,7 @@ impl Queue {
         self.free.push(buffer);
     }
 
-    /// Frees the memory of the queue.
+    /// Frees the memory of the rings, but not that of the buffers.
     ///
     /// # Safety
     /// The queue was made with the same `M`, and the device has been reset since then.

@@ -1,8 +1,8 @@
-//! A queue of frames: each buffer holds one frame, with the device's header before it.
+//! A queue of frames: a buffer holds one frame, with the device's header before it.
 //!
 //! ```text
 //! 0        12                     2048
-//! │ header │ the bytes of a frame │        as many buffers as the queue may have in flight
+//! │ header │ the bytes of a frame │        up to 128 such buffers
 //! ```
 //!
 //! The driver copies each frame between the buffer and its own memory. So a device that writes to a buffer after it has
@@ -13,8 +13,8 @@
 //! frames together into one, whose data continues in further buffers without gaps. Only the first of these buffers has
 //! a header, which contains their number.
 //!
-//! A device that completes a buffer which is not in flight is broken. Its queues then receive and send nothing, until the
-//! device was reset and the queues were set up again.
+//! A device that completes a buffer which is not in flight is broken. The queue then receives or sends nothing, until the
+//! device has been reset and the queue has been set up again.
 
 #![expect(unsafe_code, reason = "promises to the queue that a frame owns its memory")]
 
@@ -37,7 +37,7 @@ pub const MERGED_FRAME_BYTES: usize = 14 + 40 + 65_535;
 /// device may put segments of a connection together into one frame, which need not have a checksum, in several buffers.
 /// The driver uses all of them or none.
 pub(super) const MERGED: u64 = 1 << 1 | 1 << 7 | 1 << 8 | 1 << 15;
-/// A queue needs this many entries, for twice the buffers of the largest frame.
+/// `MERGED` is used only if the queue has this many entries, for twice the buffers of the largest frame.
 pub(super) const MERGED_ENTRIES: u16 = 2 * MOST_MERGED as u16;
 /// The largest number of buffers of a frame.
 const MOST_MERGED: usize = MERGED_FRAME_BYTES.div_ceil(BUFFER - HEADER);
@@ -97,12 +97,12 @@ unsafe impl Payload for Frame {
 pub struct Frames<D> {
     ring: Ring<Frame>,
     direction: Direction,
-    /// The buffers that the device does not have.
+    /// The buffers of 2048 bytes that the device does not have.
     free: Vec<Memory>,
-    /// The longer ones of these buffers, for frames that the device cuts.
+    /// The longer buffers that the device does not have, for frames that it cuts.
     long: Vec<Memory>,
     doorbell: D,
-    /// How many buffers the device has got since it was notified.
+    /// How many buffers the device has got since it was notified. All buffers of the set-up count as one.
     passed: usize,
     is_broken: bool,
 }
@@ -152,7 +152,7 @@ impl<D: Doorbell> Frames<D> {
         direction: Direction,
         doorbell: D,
     ) -> Result<Self, OpenError> {
-        // Without indirect descriptors, each buffer takes one entry of the queue.
+        // Each buffer is one piece of memory, so indirect descriptors would save no entries.
         let ring = Ring::new::<M>(transport, number, false)?;
         let long_count = if direction == (Direction::Send { cuts: true }) { LONG_BUFFERS } else { 0 };
         let count = (ring.entries() - long_count).min(MAX_BUFFERS);
@@ -215,7 +215,7 @@ impl<D: Doorbell> Frames<D> {
         debug_assert!(added.is_ok(), "an entry for each buffer");
     }
 
-    /// Passes a buffer to the device, and notifies the device from time to time.
+    /// Passes a buffer to the device, and notifies the device of every [`BATCH`] buffers.
     fn pass(&mut self, buffer: Memory, bytes: usize) {
         self.add(buffer, bytes);
         self.passed += 1;
@@ -246,7 +246,8 @@ impl<D: Doorbell> Frames<D> {
         completed.ok().flatten().map(|(Frame { buffer, .. }, written)| (buffer, written))
     }
 
-    /// Whether the device has broken the protocol. The queue then receives and sends nothing any more.
+    /// Whether the device has broken the protocol, or the queue was [given up](Self::give_up). The queue then receives or
+    /// sends nothing until it is [renewed](Self::renew).
     pub fn is_broken(&self) -> bool {
         self.is_broken
     }
@@ -258,8 +259,8 @@ impl<D: Doorbell> Frames<D> {
     }
 
     /// Copies the next received frame to the beginning of `frame`, and passes its buffers to the device again. Returns
-    /// `None` if no frame has arrived. A frame that cannot be right, or is longer than `frame`, is taken as an empty one.
-    /// When the caller has received what there is, it must call [`flush`](Self::flush).
+    /// `None` if no frame has arrived, or the queue is broken. A frame that cannot be right, or is longer than `frame`, is
+    /// taken as an empty one. When the caller has received what there is, it must call [`flush`](Self::flush).
     ///
     /// # Panics
     /// If the queue is for sending.
@@ -286,8 +287,8 @@ impl<D: Doorbell> Frames<D> {
     }
 
     /// Copies the data of a buffer, which begins at `offset`, to `frame`, from `start` on. Passes the buffer to the device
-    /// again. Returns the end of the data in `frame`, or `None` if there is no room, or the device cannot have written
-    /// so much.
+    /// again. `written` is the number of bytes that the device says it has written. Returns the end of the data in
+    /// `frame`, or `None` if there is no room or `written` cannot be right.
     fn take(&mut self, buffer: Memory, offset: usize, written: u32, frame: &mut [u8], start: usize) -> Option<usize> {
         let most = HEADER + self.room();
         let bytes = (written as usize).checked_sub(offset).filter(|bytes| offset + bytes <= most);
@@ -300,7 +301,8 @@ impl<D: Doorbell> Frames<D> {
         end
     }
 
-    /// Whether [`send`](Self::send) has a buffer for a frame. Takes back the buffers of the frames that were sent.
+    /// Whether [`send`](Self::send) has a buffer for a frame of any length. Takes back the buffers of the frames that were
+    /// sent.
     ///
     /// # Panics
     /// If the queue is for receiving.

@@ -1,19 +1,19 @@
 //! The driver of network devices (virtio 1.2, 5.1): one queue for the Ethernet frames that arrive, and one for those to
 //! send.
 //!
-//! The driver uses no control queue, and two offloads, one in each direction. A device that can put the segments of a
-//! connection together, and need not have their checksums, may do so. A device that can cut a long segment into several
-//! ones, and compute their checksums, gets long segments (`offload.rs`). Then a frame costs little more than a segment
-//! alone, but has the data of many.
+//! The driver uses no control queue. It uses two offloads if the device offers them. In received frames, the device may
+//! put several segments of a connection together, and may leave their checksums out. In sent frames, the driver passes
+//! long segments to the device, which cuts them into several and computes the checksums (`offload.rs`). So a frame has
+//! the data of many segments, but costs little more than one segment.
 //!
 //! # Reset
 //!
 //! A device is reset and set up again if it breaks the protocol of a queue, says in its status that it needs a reset,
-//! or has had all buffers for frames to send for five seconds. (A device that passes no frame to the driver cannot be
+//! or has left no room for a frame to send for five seconds. (A device that passes no frame to the driver cannot be
 //! distinguished from a quiet network. The calls that wait for a peer end by their own limits.) The frames that it had
-//! are lost, as an Ethernet may lose frames, so TCP sends them again. The driver gives a device up that does not
-//! confirm a reset, or is not the same device afterwards, or would have to be reset a ninth time before it passes a
-//! frame. So a device that is broken for good is an error for the callers, and not a loop.
+//! are lost, as an Ethernet may lose frames, so TCP sends them again. The driver gives a device up that cannot be set up
+//! again as it was, or that would have to be reset a ninth time before it passes a frame. So a device that is broken for
+//! good is an error for the callers, and not a loop.
 
 mod frames;
 mod offload;
@@ -31,7 +31,7 @@ const HAS_MAC: u64 = 1 << 5;
 /// `VIRTIO_NET_F_STATUS`, which the driver uses if the device has it.
 const STATUS: u64 = 1 << 16;
 /// The offsets of two words of the configuration: the first four bytes of the device's address, and the other two with
-/// the status after them. The bit of this word which says that the link is up.
+/// the status after them. The bit of the second word which says that the link is up.
 const MAC: usize = 0;
 const MAC_AND_STATUS: usize = 4;
 const LINK_UP: u32 = 1 << 16;
@@ -40,7 +40,7 @@ const RECEIVE: u16 = 0;
 const SEND: u16 = 1;
 /// How often a device is reset, at most, before it passes a frame.
 const MOST_RESETS: u32 = 8;
-/// How long a device may have all buffers for frames to send, in nanoseconds.
+/// How long a device may leave no room for a frame to send, in nanoseconds.
 pub const SILENCE_NS: u64 = 5_000_000_000;
 
 /// A network device.
@@ -55,7 +55,8 @@ pub struct Device<T, D> {
     /// How often it was reset since it has last passed a frame.
     vain_resets: u32,
     is_gone: bool,
-    /// When the device was first seen to have all buffers for frames to send, unless it has sent one since then.
+    /// When [`check_silence`](Self::check_silence) first found no room for a frame to send. Cleared when
+    /// [`can_send`](Self::can_send) finds room at once.
     full_since: Option<u64>,
 }
 
@@ -71,7 +72,7 @@ impl<T: Transport, D: Doorbell> Device<T, D> {
     ///
     /// # Errors
     /// If there is no memory, the device lacks or refuses something that the driver needs, or `doorbell` returns an
-    /// error. The caller must then reset the device, whose memory is never freed.
+    /// error. The caller must then reset the device. The memory of its queues is never freed.
     pub fn open<M: Dma, E: From<OpenError>>(
         mut transport: T,
         doorbell: impl Fn(&T, u16) -> Result<D, E>,
@@ -102,8 +103,8 @@ impl<T: Transport, D: Doorbell> Device<T, D> {
         if self.features & MERGED != 0 { MERGED_FRAME_BYTES } else { FRAME_BYTES }
     }
 
-    /// Returns the length of the largest frame with a segment that the device cuts, if it does. The device then
-    /// computes the checksum of every segment.
+    /// Returns the length of the largest frame whose segment the device cuts, or `None` if it cuts none. A device that
+    /// cuts segments also computes the checksum of every segment of TCP.
     pub fn largest_to_cut(&self) -> Option<usize> {
         (self.features & CUT != 0).then_some(CUT_FRAME_BYTES)
     }
@@ -144,13 +145,13 @@ impl<T: Transport, D: Doorbell> Device<T, D> {
     }
 
     /// Copies the next frame that has arrived to the beginning of `frame`, which should have room for the
-    /// [largest](Self::largest_frame). Afterwards there is room for one frame to send. Returns `None` if no frame has
-    /// arrived, or there would be no room. When the caller has received what there is, it must call
-    /// [`flush`](Self::flush).
+    /// [largest](Self::largest_frame). Returns `None` if no frame has arrived, if there is no room for a frame to send
+    /// (an answer), or if the device is broken. A frame that cannot be right is received as an empty one. When the
+    /// caller has received what there is, it must call [`flush`](Self::flush).
     pub fn receive(&mut self, frame: &mut [u8]) -> Option<Received> {
         let received = if self.can_send() { self.receive.receive(frame) } else { None };
         match received {
-            // The device may have broken the protocol in the middle of a frame.
+            // Not counted as a frame, because the device may have broken the protocol in the middle of it.
             Some(Received { bytes: 0, .. }) => {}
             Some(_) => self.vain_resets = 0,
             None if self.receive.is_broken() => self.reset(),
@@ -164,18 +165,18 @@ impl<T: Transport, D: Doorbell> Device<T, D> {
         self.receive.has_completed()
     }
 
-    /// Whether there is room for a frame to send. If there is not, the device interrupts when there is.
+    /// Whether there is room for a frame to send. If there is none, the device interrupts when it has sent a frame.
     pub fn can_send(&mut self) -> bool {
         if self.send.can_send() {
             self.full_since = None;
             return true;
         }
-        // The device may have sent a frame just before its interrupts were turned on.
         self.send.flush();
         self.send.set_interrupts(true);
         if self.send.is_broken() {
             self.reset();
         }
+        // The device may have sent a frame just before its interrupts were turned on.
         let can_send = self.send.can_send();
         if can_send {
             self.send.set_interrupts(false);
@@ -203,22 +204,23 @@ impl<T: Transport, D: Doorbell> Device<T, D> {
     /// is, it must call [`flush`](Self::flush).
     ///
     /// # Panics
-    /// If the frame is longer.
+    /// As [`send_to_cut`](Self::send_to_cut).
     pub fn send(&mut self, frame: &[u8]) {
         self.send_to_cut(frame, u16::MAX);
     }
 
-    /// Sends a frame as [`send`](Self::send) does. The device [cuts](Self::largest_to_cut) it into segments of at most
-    /// `segment_bytes` bytes of data.
+    /// Sends a frame as [`send`](Self::send) does. A device that [cuts](Self::largest_to_cut) frames cuts it into segments
+    /// of at most `segment_bytes` bytes of data.
     ///
     /// # Panics
-    /// If the frame is longer than the device cuts.
+    /// If the frame is longer than [`largest_to_cut`](Self::largest_to_cut), or than [`FRAME_BYTES`] if the device does not
+    /// cut frames.
     pub fn send_to_cut(&mut self, frame: &[u8], segment_bytes: u16) {
         self.send.set_interrupts(false);
         self.send.send(frame, segment_bytes);
     }
 
-    /// Notifies the device of the frames to send, and of the room for others that arrive.
+    /// Notifies the device of the frames to send, and of the free buffers for frames that arrive.
     pub fn flush(&mut self) {
         self.receive.flush();
         self.send.flush();

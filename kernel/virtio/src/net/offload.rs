@@ -5,14 +5,14 @@
 /// segments in packets of IPv4 and of IPv6. The driver uses all of them or none.
 pub(super) const CUT: u64 = 1 | 1 << 11 | 1 << 12;
 
-/// The largest frame that the device cuts: 22 segments that fill frames of Ethernet, with the headers of IPv4. Two of
-/// them fill the window of a connection. If one did, each would have to wait until the one before is confirmed.
+/// The largest frame that the device cuts: 22 segments that fill frames of Ethernet, with the headers of IPv4. Two such
+/// frames almost fill the window of a connection. If one frame filled it, the next would have to wait for its acknowledgement.
 pub const CUT_FRAME_BYTES: usize = 14 + 20 + 20 + 22 * 1460;
 
 /// The size of the device's header.
 pub(super) const HEADER: usize = 12;
 
-/// The flag which says that the checksum is to be computed, and what is to be cut.
+/// The flag which asks the device to compute the checksum, and the values which ask it to cut a segment.
 const NEEDS_CHECKSUM: u8 = 1;
 const CUT_IPV4: u8 = 1;
 const CUT_IPV6: u8 = 4;
@@ -20,7 +20,7 @@ const CUT_IPV6: u8 = 4;
 /// Where the packet begins in a frame.
 const PACKET: usize = 14;
 const TCP: u8 = 6;
-/// The offset of the checksum in the header of TCP, and that of the length of the header, in its upper four bits.
+/// Offsets in the header of TCP: of the checksum, and of the byte whose upper four bits are the length of the header.
 const CHECKSUM: usize = 16;
 const LENGTH: usize = 12;
 
@@ -28,14 +28,14 @@ const LENGTH: usize = 12;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Offload {
     pub(super) header: [u8; HEADER],
-    /// Where the checksum of a segment is in the frame, and what the device needs there: the sum of the other fields that
-    /// belong to it, which are the addresses, the protocol and the length.
+    /// Where the checksum of a segment is in the frame, and what the device needs there: the sum of the pseudo-header,
+    /// which consists of the addresses, the protocol and the length.
     pub(super) sum: Option<(usize, [u8; 2])>,
 }
 
 impl Offload {
-    /// Lets the device do what it can for a frame: compute the checksum if the frame has a segment of TCP, and cut the
-    /// segment if it has more than `segment_bytes` bytes of data.
+    /// Returns what a device that cuts does for a frame. It computes the checksum if the frame has a segment of TCP, and
+    /// cuts the segment if it has more than `segment_bytes` bytes of data.
     pub(super) fn of(frame: &[u8], segment_bytes: u16) -> Self {
         Self::of_segment(frame, segment_bytes).unwrap_or_default()
     }
@@ -56,7 +56,7 @@ impl Offload {
         let end = start + 4 * usize::from(byte(start + LENGTH)? >> 4);
         let words = addresses.as_chunks().0.iter().map(|&word| u32::from(u16::from_be_bytes(word)));
         let sum = words.sum::<u32>() + u32::from(TCP) + frame.len().checked_sub(start)? as u32;
-        // The carries of 16 bits, and then the one that adding them may have.
+        // Adds the carries to the lower 16 bits, and then the carry of this addition.
         let sum = (sum & 0xFFFF) + (sum >> 16);
         let sum = ((sum & 0xFFFF) + (sum >> 16)) as u16;
         let mut header = [0; HEADER];

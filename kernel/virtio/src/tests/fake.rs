@@ -1,4 +1,4 @@
-//! A virtio block device in the memory of the test.
+//! A fake virtio device: a disk. Other tests use its queues as those of another device, by `take` and `complete`.
 
 use std::cell::RefCell;
 
@@ -18,7 +18,7 @@ pub(super) struct Settings {
     pub(super) features: u64,
     /// Whether the device offers indirect descriptors.
     pub(super) is_indirect: bool,
-    /// The first eight bytes of the configuration.
+    /// The first eight bytes of the configuration: the number of sectors of a disk.
     pub(super) sectors: u64,
     pub(super) block_bytes: u32,
     /// The largest number of pieces of data in a request. `None` if the device does not offer the feature.
@@ -118,7 +118,7 @@ struct State {
     status: u8,
     /// The queues that the driver has set up, by number.
     queues: Vec<Option<Queue>>,
-    /// Allocated when the driver has set the device up, because the driver never drops a device that it refuses.
+    /// Allocated when the driver has set the device up.
     content: Vec<u8>,
     generation: u8,
 }
@@ -149,7 +149,7 @@ fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
 }
 
 impl State {
-    /// Called before each read of the configuration. At random, changes it.
+    /// Called before each read of a word of the configuration. At random, changes the configuration.
     fn race(&mut self) {
         let mut new = self.settings.configuration();
         let Some(races) = &mut self.settings.races else { return };
@@ -220,7 +220,7 @@ impl Fake {
         Self(RefCell::new(State { settings, status: 0, queues, content: Vec::new(), generation: 0 }))
     }
 
-    /// Frees the content. The driver never drops its transport, so a test with many devices needs this.
+    /// Frees the content.
     pub(super) fn free_content(&self) {
         self.0.borrow_mut().content = Vec::new();
     }

@@ -17,7 +17,7 @@ enum Writes {
     BetweenReads,
 }
 
-/// Runs the driver with a device that may write anything anywhere in the shared memory between two steps of the driver.
+/// Runs the driver with a device that may write anything anywhere in the shared memory, at the times that `writes` allows.
 /// Checks that each request is answered at most once, and stays in flight until then. Checks that no other memory
 /// changes. Also checks that no buffer is lost unless the device is broken.
 fn device_does_anything(writes: Writes, steps: u64, seed: u64) {

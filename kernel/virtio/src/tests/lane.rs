@@ -1,4 +1,4 @@
-//! Tests the queues without a lock with a device that keeps to the protocol, and with one that may do anything.
+//! Tests [`Lane`] and [`Mailbox`] with a device that keeps to the protocol, and with one that may do anything.
 
 use std::sync::atomic::Ordering;
 

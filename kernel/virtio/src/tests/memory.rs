@@ -82,7 +82,7 @@ impl Memory {
         })
     }
 
-    /// Writes random bytes to random shared memory. Half of the writes go to small blocks, which contain the queue.
+    /// Writes random bytes to random shared memory. Half of the writes go to small blocks, such as those of the queues.
     pub(super) fn scribble(random: &mut fastrand::Rng, writes: usize) {
         BLOCKS.with_borrow(|blocks| {
             for _ in 0..writes {

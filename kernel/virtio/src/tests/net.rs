@@ -89,8 +89,8 @@ impl Rig {
         true
     }
 
-    /// A frame arrives at a device that puts frames together. Its header has these flags, and says that the frame is in
-    /// `buffers` buffers. (`None` stands for the right number.) Returns whether there were enough buffers.
+    /// A frame arrives at a device that puts frames together. The frame's header has these flags, and says that the frame
+    /// is in `buffers` buffers. (`None` stands for the right number.) Returns whether there were enough buffers.
     fn arrives_merged(&self, frame: &[u8], flags: u8, buffers: Option<u16>) -> bool {
         let content = [&[flags, 7, 7, 7, 7, 7, 7, 7, 7, 7, 0, 0], frame].concat();
         let parts: Vec<&[u8]> = content.chunks(2048).collect();

@@ -21,8 +21,9 @@ pub(super) fn set(random: Option<fastrand::Rng>) {
     }));
 }
 
-/// Called by the driver before each of its reads of shared memory: of `bytes` bytes at `address`. Checks that this
-/// memory is shared. At random, writes to it. So if the driver reads something twice, it can get different values.
+/// Called by the driver before each of its reads of shared memory: of `bytes` bytes at `address`. If [`set`] has turned
+/// writes on, checks that this memory is shared, and writes to it at random. So if the driver reads something twice, it
+/// can get different values.
 pub(crate) fn before_shared_read(address: *const u8, bytes: usize) {
     RANDOM.with_borrow_mut(|random| {
         let Some((random, one_of)) = random else { return };
@@ -32,7 +33,7 @@ pub(crate) fn before_shared_read(address: *const u8, bytes: usize) {
             let byte = unsafe { memory.add(random.usize(..bytes)) };
             // Most values are small, because the tokens of the requests in flight are usually small numbers.
             let value = if random.u32(..4) == 0 { random.u8(..) } else { random.u8(..4) };
-            // SAFETY: the byte is in allocated memory, and the driver has no reference to this memory.
+            // SAFETY: the byte is in allocated memory, to which the driver has no references but those to atomic integers.
             unsafe { byte.write_volatile(value) };
         }
     });

@@ -57,8 +57,8 @@ pub struct SoftwareDevice<M> {
     queues: [Option<DeviceQueue<M>>; MAX_QUEUES],
     /// The number of resets. A request that was taken before a reset is not completed after it.
     resets: u64,
-    /// At most [`MAX_BUFFERS`] requests, in memory that is allocated once. In the device itself, the memory would be
-    /// copied from one stack frame to the next when the device is made.
+    /// At most [`MAX_BUFFERS`] requests. The vector is allocated once. An array in the device would be copied from one
+    /// stack frame to the next when the device is made.
     pending: Vec<Pending>,
 }
 
@@ -121,8 +121,9 @@ impl<M: Dma> SoftwareDevice<M> {
         }
     }
 
-    /// Takes the next request from a queue, or returns `None` if no request is available. The time until the answer is
-    /// due begins at `now`. Drops requests that are malformed, and requests with the fault [`Fault::Lost`].
+    /// Takes the next request from a queue. The time until its answer is due begins at `now`. Returns `None` if no request
+    /// is available, or the driver has not set the queue up. Drops requests whose descriptors are malformed or have no
+    /// room for the header or the status, and requests with the fault [`Fault::Lost`].
     pub fn take(&mut self, queue: u16, now: u64) -> Option<Work> {
         loop {
             let rings = self.queues.get_mut(usize::from(queue))?.as_mut()?;
@@ -194,8 +195,9 @@ impl<M: Dma> SoftwareDevice<M> {
         true
     }
 
-    /// Finishes a request whose data has been transferred. Returns the time at which the answer is due, and at which
-    /// the timer with the number `timer` must fire. Returns `None` if the device has been reset.
+    /// Writes the status of a request whose data has been transferred, and makes the request pending. Returns the time at
+    /// which the answer is due, and at which the timer with the number `timer` must fire. Returns `None` if the device has
+    /// been reset.
     pub fn finish(&mut self, work: Work, timer: usize) -> Option<u64> {
         if work.resets != self.resets {
             return None;

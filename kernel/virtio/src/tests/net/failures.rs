@@ -1,4 +1,4 @@
-//! Tests with devices that break, or keep what they get, and with those that lack something.
+//! Tests with devices that break, keep what they get, or lack something, and with links that go down.
 
 use super::*;
 
@@ -47,7 +47,6 @@ fn device_that_breaks_before_it_passes_a_frame_is_given_up_after_eight_resets() 
     }
 }
 
-/// The device sends nothing from some time on.
 #[test]
 fn device_that_keeps_all_buffers_is_reset_after_five_seconds_and_given_up_in_the_end() {
     let mut rig = Rig::new(16);

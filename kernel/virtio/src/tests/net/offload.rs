@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Returns a frame with a segment that has so many bytes of data, and where the segment and its data begin.
+/// Returns a frame with a segment that has this many bytes of data, and where the segment and its data begin.
 pub(super) fn segment(is_ipv6: bool, bytes: usize, random: &mut fastrand::Rng) -> (Vec<u8>, usize, usize) {
     const TCP: u8 = 6;
     let (start, options) = if is_ipv6 { (54, random.usize(..11)) } else { (34 + 4 * random.usize(..11), 0) };
@@ -45,7 +45,7 @@ fn device_that_cuts_gets_long_segments_and_computes_all_checksums() {
             assert_eq!(header[..2], [NEEDS_CSUM, if is_cut { kind } else { 0 }]);
             assert_eq!([word(2), word(4)], if is_cut { [end as u16, most] } else { [0, 0] });
             assert_eq!([word(6), word(8), word(10)], [start as u16, 16, 0]);
-            // What the device gets as the checksum is the sum of the fields of the packet that belong to it.
+            // The device gets the sum of the pseudo-header in place of the checksum.
             let addresses = if is_ipv6 { 22..54 } else { 26..34 };
             let length = (frame.len() - start) as u32;
             let pseudo = [&frame[addresses], &[0, 6], &length.to_be_bytes()].concat();
