@@ -39,8 +39,8 @@ impl IdleRuns {
         *list = idle;
     }
 
-    /// Takes a run of exactly this level and number of pages. Returns its start and the run. Looks only at the runs
-    /// that were put last.
+    /// Takes a run of exactly this level and number of pages. Returns its start and the run. Looks only at the eight runs
+    /// of the level that were put last.
     pub fn take(&mut self, level: usize, pages: usize) -> Option<(*mut u8, Run)> {
         let mut link = &raw mut self.0[level];
         for _ in 0..COMPARED {

@@ -1,5 +1,5 @@
 //! The data structures of the kernel's heap. The kernel adds the locks, the frames and the per-CPU data, so the tests
-//! of this crate need no machine.
+//! of this crate run on the host.
 //!
 //! ```text
 //!   magazine   objects of one class that one CPU has freed and will allocate next
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! An object moves from a CPU to another one, or back to its span, as part of a *chain*, a linked list of free objects
-//! of one class. A chain of any length moves in constant time, so the locks that CPUs share are held for a few
-//! dozen instructions. Objects return to their spans only when the kernel wants frames back. Bonwick calls this design
+//! of one class. A chain of any length moves between CPUs in constant time, so the locks that CPUs share are held for a
+//! few dozen instructions. Objects return to their spans only when the kernel wants frames back. Bonwick calls this design
 //! magazines and a depot (Magazines and Vmem, USENIX 2001).
 #![no_std]
 #![deny(unsafe_code)]

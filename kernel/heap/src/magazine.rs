@@ -70,8 +70,7 @@ impl Default for Chain {
 }
 
 /// The free objects of one class that one CPU keeps, in two chains. A CPU exchanges chains with the other CPUs only
-/// when both are empty or both are full. So after an exchange, it can allocate or free a whole magazine without
-/// another one.
+/// when both are empty or both are full. So a CPU that frees and allocates in turn rarely needs an exchange.
 #[derive(Debug, Default)]
 pub struct Magazines {
     loaded: Chain,
@@ -94,7 +93,8 @@ impl Magazines {
         self.loaded.pop()
     }
 
-    /// Adds an object. If both magazines have `size` objects already, returns one of the two chains.
+    /// Adds an object. If both magazines have at least `size` objects already, returns one of the
+    /// two chains.
     ///
     /// # Safety
     /// `object` must be the memory of an object of this class, and must not be in use.

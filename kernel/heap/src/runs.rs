@@ -171,7 +171,7 @@ pub const fn arenas_of(level: usize, pages: usize) -> usize {
 /// Why no run was allocated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// The arena that was searched had no room. The caller has to try again.
+    /// The arena that was searched had no room, or an arena had to be made first. The caller has to try again.
     Retry,
     /// The caller has to provide memory for these parts of the tables, call [`Runs::add_tables`] with the number, and
     /// try again.
@@ -334,13 +334,13 @@ fn entries(units: usize) -> Layout {
 struct Waiting {
     epoch: u64,
     units: u32,
-    /// The next run of the queue: see [`Place`].
+    /// The next run of the queue: its [`Place`], or 0.
     next: u32,
 }
 
 const _: () = assert!(size_of::<Waiting>() == ENTRY_BYTES);
 
-/// A level and a unit of it, in one word that is not 0. A level has at most 2^[`UNIT_BITS`] units.
+/// A level and the number of a unit plus one, in one word. A level has fewer than 2^[`UNIT_BITS`] units.
 type Place = core::num::NonZeroU32;
 const UNIT_BITS: u32 = 28;
 

@@ -14,12 +14,12 @@ use crate::magazine::{Chain, Object};
 
 /// The largest number of pages of a span.
 pub const MOST_PAGES: usize = 16;
-/// When a class has this many spans, its further spans are as large as possible.
+/// When a class has this many spans, its further spans have [`LATER_PAGES`] pages.
 const FEW_SPANS: usize = 8;
 /// Objects are aligned to this many bytes. Offsets of objects are stored in this unit.
 const UNIT: usize = 16;
 
-/// What is known about a page of a span. Only the header of the first page has all fields.
+/// What is known about a page of a span. Except in the header of the first page, only `back` has a meaning.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Header {
@@ -27,7 +27,7 @@ pub struct Header {
     back: u8,
     /// The number of pages of the span.
     pages: u8,
-    /// The first free object: its offset in the span plus one, in [`UNIT`]s, or 0 if no object is free.
+    /// The first free object: its offset in the span in [`UNIT`]s, plus one; 0 if no object is free.
     free: u16,
     used: u16,
     capacity: u16,
@@ -106,7 +106,7 @@ pub struct Unused {
 /// What the CPUs share of one class.
 #[derive(Debug)]
 pub struct Class {
-    /// The first object of the first chain. The word `chain` of that object is [`packed`].
+    /// The first object of the first chain. The word `chain` of that object comes from [`packed`].
     chains: *mut Object,
     /// The first span with free objects: the number of its first page plus one, or 0 if there is none.
     partial: u32,

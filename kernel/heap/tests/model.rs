@@ -30,7 +30,7 @@ fn tables() -> ([Tables; LEVELS], *mut u8) {
 
 struct Model {
     runs: Runs,
-    /// The allocated runs of each level: the first page and the number of pages.
+    /// The allocated runs of each level, by their first page.
     taken: [BTreeMap<usize, Run>; LEVELS],
     /// How many arenas have been made on each level.
     arenas: [usize; LEVELS],
@@ -115,7 +115,7 @@ fn runs_do_not_overlap_and_all_become_free() {
             unsafe { model.runs.free(run.1) };
         }
         while model.free_waiting(|_| true) {}
-        // All arenas are free again, so as many of the largest runs fit as before, without a new arena.
+        // All arenas are free again, so two of the largest runs fit into each, and no new arena is needed.
         let before = model.arenas;
         for (level, size) in [(0, 16 << 12), (1, 1 << 20), (2, 16 << 20), (3, 256 << 20), (4, 4 << 30)] {
             let size = Size::of(size, 1).unwrap();
@@ -158,7 +158,7 @@ fn full_window_and_impossible_alignment_are_refused() {
     assert!(model.allocate(Size::of(5 * PAGE_SIZE, 1).unwrap()).is_some());
 }
 
-/// A heap of the parts, for two CPUs that share them.
+/// A heap that is made of the data structures, for two CPUs.
 struct Heap {
     model: Model,
     memory: Memory,
@@ -284,7 +284,7 @@ fn cpu_that_alternates_around_a_full_magazine_exchanges_no_chain() {
     objects.iter().for_each(|&object| heap.free(0, class, object));
     let mut exchanged = 0;
     for _ in 0..100 {
-        // As many operations as a magazine has objects need at most one exchange, in any order.
+        // The magazines have room for the objects that were taken from them.
         let taken: Vec<_> = (0..size / 2).map(|_| heap.magazines[0][class].pop().unwrap()).collect();
         for object in taken {
             // SAFETY: the object is of this class, and not in use.
