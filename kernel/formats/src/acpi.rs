@@ -15,7 +15,8 @@
 use core::fmt;
 use core::str;
 
-/// The largest length of a table, in bytes. The largest tables of real computers are DSDTs, of less than a megabyte.
+/// The largest length of a table, in bytes. The largest tables of real computers are usually DSDTs, of less than a
+/// megabyte.
 pub const MAX_TABLE_BYTES: usize = 16 << 20;
 /// The largest number of addresses of the root table that a search for a table tries.
 pub const MAX_TABLES: usize = 256;
@@ -32,8 +33,8 @@ const ROOT_POINTER: &[u8] = b"RSD PTR ";
 const SHORT_ROOT_POINTER_BYTES: usize = 20;
 /// The length of the root pointer in later versions.
 const ROOT_POINTER_BYTES: usize = 36;
-/// The first revision of the root pointer that has the longer form, and the first revision of the FADT that has fields
-/// for addresses of 64 bits.
+/// The first revision of the root pointer that has the longer form, and the first revision of the FADT that may have
+/// fields for addresses of 64 bits.
 const ACPI_2: u8 = 2;
 
 /// The name of a table, its first four bytes.

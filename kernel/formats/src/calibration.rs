@@ -25,8 +25,7 @@ const PATIENCE: u32 = 20_000;
 /// A result needs at least this number of intervals. If there were fewer, all of them might contain a pause.
 const LEAST_INTERVALS: u32 = 32;
 
-/// A measurement fails if it has no result after this many reads. This happens only if nearly all intervals contain a
-/// pause.
+/// A measurement fails if it has no result after this many reads. This happens if nearly all intervals contain a pause.
 const MOST_INTERVALS: u32 = 1_000_000;
 
 /// A clock with a known rate, whose counter counts up and wraps.

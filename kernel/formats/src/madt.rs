@@ -32,8 +32,8 @@ pub enum Entry {
     IoApic {
         /// The physical address of its registers.
         address: u32,
-        /// The number of its first input. Inputs have consecutive numbers across all I/O APICs (ACPI: global system
-        /// interrupts).
+        /// The number of its first input. The other inputs follow. The numbers are unique across all I/O APICs (ACPI:
+        /// global system interrupts).
         first_interrupt: u32,
     },
     /// An interrupt of the ISA bus that differs from the default of this bus.
@@ -173,7 +173,7 @@ mod tests {
         [&[0; ENTRIES_OFFSET][..], &entries.concat()].concat()
     }
 
-    /// The MADT of QEMU's machine `q35` with two CPUs, without its header.
+    /// A MADT like that of QEMU's machine `q35` with two CPUs, without its header.
     const QEMU: [&[u8]; 7] = [
         &[0, 8, 0, 0, 1, 0, 0, 0],
         &[0, 8, 1, 1, 1, 0, 0, 0],

@@ -5,8 +5,8 @@
 //! pending while preemption is off. As soon as preemption is on again, the CPU ends the series and makes the pending
 //! switch. So if the next tick still finds a switch pending, preemption was never on between the two ticks.
 //!
-//! Only the CPU to which a series belongs changes the series: in its timer interrupt, at its switches, and when it
-//! becomes idle. Other CPUs read the series.
+//! Only the CPU to which a series belongs changes the series: in its timer interrupt, when preemption is turned on, at
+//! its switches, and when it becomes idle. Other CPUs read the series.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;

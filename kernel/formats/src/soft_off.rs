@@ -1,4 +1,4 @@
-//! How to turn the computer off by ACPI (ACPI 6.5, 7.4.2.6 and 16.1.6): "soft-off", sleep state S5.
+//! How to turn the computer off by ACPI (ACPI 6.5, 7.4.2.6 and 16.1): "soft-off", sleep state S5.
 //!
 //! The values to write to the control registers are in the object `\_S5` of the firmware's byte code (AML). In practice
 //! this object is a constant package of small numbers, so it can be read without an AML interpreter. If the object has

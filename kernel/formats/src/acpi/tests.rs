@@ -91,8 +91,8 @@ fn put(content: &mut [u8], offset: usize, value: &[u8]) {
     content[offset - HEADER_BYTES..][..value.len()].copy_from_slice(value);
 }
 
-/// Returns the tables of a computer like QEMU's `q35`. The RSDT lists all tables but the HPET, so that tests see
-/// which root table is used.
+/// Returns the tables of a computer like QEMU's `q35`. The RSDT does not list the HPET, so that tests see which
+/// root table is used.
 fn firmware() -> Firmware {
     let mut firmware = Firmware { bytes: vec![], tables: vec![], read: Cell::new(0) };
     let dsdt = firmware.add_table(Signature::DSDT, 1, b"\x08_S5_\x12\x06\x04\x00\x00\x00\x00") as u32;
