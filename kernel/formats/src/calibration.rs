@@ -38,7 +38,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// Channel 2 of the PIT (Intel 8254).
+    /// Channel 2 of the PIT (Intel 8254). It counts down, so its count must be inverted.
     pub const PIT: Self = Self { bits: 16, femtoseconds: FEMTOSECONDS / PIT_HZ };
 
     /// The ACPI power management timer, at 3.579545 MHz (ACPI 6.5, 4.8.3.3). The timer of some computers

@@ -93,8 +93,7 @@ impl Magazines {
         self.loaded.pop()
     }
 
-    /// Adds an object. If both magazines have at least `size` objects already, returns one of the
-    /// two chains.
+    /// Adds an object. If both magazines have at least `size` objects already, returns one of the two chains.
     ///
     /// # Safety
     /// `object` must be the memory of an object of this class, and must not be in use.

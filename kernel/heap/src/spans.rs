@@ -19,7 +19,8 @@ const FEW_SPANS: usize = 8;
 /// Objects are aligned to this many bytes. Offsets of objects are stored in this unit.
 const UNIT: usize = 16;
 
-/// What is known about a page of a span. Except in the header of the first page, only `back` has a meaning.
+/// What is known about a page of a span. The header of the first page describes the span. In the others only `back` is
+/// used.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Header {

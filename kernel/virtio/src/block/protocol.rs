@@ -216,7 +216,7 @@ pub(super) const NO_STATUS: u8 = 0xff;
 pub enum RequestError {
     /// The device reports an input/output error, or an unknown status.
     Failed,
-    /// The device does not know the request, or the driver has [refused](super::Refused) it.
+    /// The device does not know the request, or the driver has not submitted it (see [`Refused`](super::Refused)).
     Unsupported,
     /// The device says that it has completed the request, but the status, or a part of the data, is missing.
     Short,

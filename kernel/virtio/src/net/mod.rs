@@ -145,9 +145,9 @@ impl<T: Transport, D: Doorbell> Device<T, D> {
     }
 
     /// Copies the next frame that has arrived to the beginning of `frame`, which should have room for the
-    /// [largest](Self::largest_frame). Returns `None` if no frame has arrived, if there is no room for a frame to send
-    /// (an answer), or if the device is broken. A frame that cannot be right is received as an empty one. When the
-    /// caller has received what there is, it must call [`flush`](Self::flush).
+    /// [largest](Self::largest_frame). Returns `None` if no frame has arrived, if there is no room to send an answer, or
+    /// if the device is broken. A frame that cannot be right is received as an empty one. When the caller has received
+    /// what there is, it must call [`flush`](Self::flush).
     pub fn receive(&mut self, frame: &mut [u8]) -> Option<Received> {
         let received = if self.can_send() { self.receive.receive(frame) } else { None };
         match received {

@@ -6,7 +6,8 @@
 pub(super) const CUT: u64 = 1 | 1 << 11 | 1 << 12;
 
 /// The largest frame that the device cuts: 22 segments that fill frames of Ethernet, with the headers of IPv4. Two such
-/// frames almost fill the window of a connection. If one frame filled it, the next would have to wait for its acknowledgement.
+/// frames almost fill the window of a connection. If one frame filled it, each frame would have to wait until the frame
+/// before it has been acknowledged.
 pub const CUT_FRAME_BYTES: usize = 14 + 20 + 20 + 22 * 1460;
 
 /// The size of the device's header.
@@ -34,8 +35,8 @@ pub(super) struct Offload {
 }
 
 impl Offload {
-    /// Returns what a device that cuts does for a frame. It computes the checksum if the frame has a segment of TCP, and
-    /// cuts the segment if it has more than `segment_bytes` bytes of data.
+    /// Returns what the device is to do for a frame: compute the checksum if the frame has a segment of TCP, and cut the
+    /// segment if it has more than `segment_bytes` bytes of data.
     pub(super) fn of(frame: &[u8], segment_bytes: u16) -> Self {
         Self::of_segment(frame, segment_bytes).unwrap_or_default()
     }

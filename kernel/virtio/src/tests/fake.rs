@@ -1,4 +1,4 @@
-//! A fake virtio device: a disk. Other tests use its queues as those of another device, by `take` and `complete`.
+//! A fake virtio device. It is a disk, unless a test uses its queues as those of another device (`take`, `complete`).
 
 use std::cell::RefCell;
 

@@ -20,8 +20,8 @@ pub trait Access {
     fn access<R>(&self, body: impl FnOnce(&mut SoftwareDevice<Self::Memory>) -> R) -> R;
 }
 
-/// The driver's way to the registers of a software device: implements [`Transport`]. The field is the owner's access to
-/// the device, which locks the device.
+/// The driver's way to the registers of a software device: implements [`Transport`]. The field is the owner's access,
+/// which locks the device.
 #[derive(Debug)]
 pub struct Connection<A>(pub A);
 
