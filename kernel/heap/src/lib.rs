@@ -10,9 +10,9 @@
 //! ```
 //!
 //! An object moves from a CPU to another one, or back to its span, as part of a *chain*, a linked list of free objects
-//! of one class. A chain of any length moves between CPUs in constant time, so the locks that CPUs share are held for a
-//! few dozen instructions. Objects return to their spans only when the kernel wants frames back. Bonwick calls this design
-//! magazines and a depot (Magazines and Vmem, USENIX 2001).
+//! of one class. A chain of any length moves between CPUs in constant time, so the locks that CPUs share are held only
+//! briefly. Objects return to their spans only when the kernel wants frames back. Bonwick calls this design magazines
+//! and a depot (Magazines and Vmem, USENIX 2001).
 #![no_std]
 #![deny(unsafe_code)]
 

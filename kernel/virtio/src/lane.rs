@@ -1,7 +1,8 @@
 //! Two simple types of queue. A [`Lane`] passes a single buffer at a time to the device. In a [`Mailbox`], the device
 //! writes a few short messages.
 //!
-//! The functions take no lock. So a panic may call them, even if it has stopped another CPU in the middle of a call.
+//! After the set-up, the functions take no lock. So a panic may call them, even if it has stopped another CPU in the
+//! middle of a call.
 //! All words that are shared with the device are atomic, and no word that the device writes is used as an address. So
 //! if the device writes a wrong value, data may be wrong or lost, but no other memory is accessed.
 

@@ -3,8 +3,7 @@
 //!
 //! A [`Device`] has one or several [`Queue`]s of up to 256 entries each. Each queue has its own requests in flight, and
 //! its own buffers in memory that the device may access. So CPUs that use different queues share only the device, and
-//! each queue can have a lock of its own. Only a reset or a failure of the device concerns all
-//! queues.
+//! each queue can have a lock of its own. Only a reset or a failure of the device concerns all queues.
 //!
 //! A request has one to [`MAX_REQUEST_BUFFERS`] buffers of [`BUFFER_BYTES`] each, as many as its data needs. A device
 //! may allow fewer or smaller ones. A request with one buffer consists of two pieces of memory. The device reads the
