@@ -1,7 +1,7 @@
-//! A library for `LD_PRELOAD` that makes QEMU behave as on a host whose CPUs are all busy, but in nearly every moment: the
-//! main loop is awake all the time, and the thread that executes the machine's CPUs pauses when it leaves an
-//! instruction such as `hlt`. Then the main loop sees that the CPUs have halted before their last instructions are
-//! counted (see the kernel's `sched::idle`).
+//! A library for `LD_PRELOAD` that makes QEMU do at nearly every halt what it otherwise does only on a busy host, and
+//! rarely: its main loop is awake, and finds that the machine's CPU has halted before the last instructions of this CPU
+//! are counted (see the kernel's `sched::idle`). For this, the main loop sleeps only for moments, and the thread that
+//! executes the CPU pauses when it leaves an instruction such as `hlt`.
 //!
 //! The test `replay` compiles this file with `rustc`. In the folder that `BUSY_HOST` names, the library makes a file for
 //! each function that it has replaced and that QEMU has called a thousand times.
@@ -80,18 +80,33 @@ unsafe extern "C" fn ppoll(
     unsafe { mem::transmute::<*mut c_void, Ppoll>(next(c"ppoll"))(files, length, limit, signals) }
 }
 
-/// Replaces the C function by which the thread of the CPUs leaves an instruction.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn __longjmp_chk(target: *mut c_void, value: c_int) -> ! {
+/// Does what the C function `name` does, by which the thread of the CPUs leaves an instruction, but later.
+///
+/// # Safety
+/// The arguments must be those for the C function `siglongjmp`.
+unsafe fn jump_late(name: &CStr, target: *mut c_void, value: c_int) -> ! {
     type LongJump = unsafe extern "C" fn(*mut c_void, c_int) -> !;
     static CALLS: AtomicU32 = AtomicU32::new(0);
     if is_qemu() && !is_main_thread() {
-        count(&CALLS, "longjmp");
+        count(&CALLS, "siglongjmp");
         let start = Instant::now();
         while start.elapsed() < PAUSE {
             hint::spin_loop();
         }
     }
     // SAFETY: this is the type of the function, the arguments are the caller's, and this frame owns nothing.
-    unsafe { mem::transmute::<*mut c_void, LongJump>(next(c"__longjmp_chk"))(target, value) }
+    unsafe { mem::transmute::<*mut c_void, LongJump>(next(name))(target, value) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn siglongjmp(target: *mut c_void, value: c_int) -> ! {
+    // SAFETY: the arguments are the caller's.
+    unsafe { jump_late(c"siglongjmp", target, value) }
+}
+
+/// `siglongjmp` in programs that are compiled with more checks (`_FORTIFY_SOURCE`).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __longjmp_chk(target: *mut c_void, value: c_int) -> ! {
+    // SAFETY: the arguments are the caller's.
+    unsafe { jump_late(c"__longjmp_chk", target, value) }
 }

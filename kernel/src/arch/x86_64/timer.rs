@@ -238,8 +238,8 @@ pub(crate) fn fire_soon() {
     }
 }
 
-/// How many instructions after its timer was to fire an interrupt's work begins, at the earliest, if [`align`] is in use.
-/// By then an optimised kernel has executed fewer than 100 instructions, and an unoptimised one fewer than 1000.
+/// If [`align`] is in use, the work of a timer's interrupt begins this many instructions after the timer was to fire. An
+/// optimised kernel needs fewer than 100 instructions to get there, and an unoptimised one fewer than 1000.
 const ALIGNMENT: u64 = if cfg!(debug_assertions) { 1000 } else { 300 };
 
 /// Sets whether [`align`] does anything. Called before a timer is armed.
