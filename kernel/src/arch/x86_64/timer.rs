@@ -239,8 +239,9 @@ pub(crate) fn fire_soon() {
 }
 
 /// If [`align`] is in use, the work of a timer's interrupt begins this many instructions after the timer was to fire. An
-/// optimised kernel needs fewer than 100 instructions to get there, and an unoptimised one fewer than 1000.
-const ALIGNMENT: u64 = if cfg!(debug_assertions) { 1000 } else { 300 };
+/// optimised kernel needs fewer than 100 instructions to get there, and an unoptimised one fewer than 1000. More than
+/// that would make each interrupt longer.
+const ALIGNMENT: u64 = if cfg!(debug_assertions) { 1000 } else { 150 };
 
 /// Sets whether [`align`] does anything. Called before a timer is armed.
 pub(crate) fn set_alignment(aligns: bool) {
