@@ -180,7 +180,9 @@ impl<Plat: Platform> Machine<Plat> {
                 processor.pass_slice_on(scheduler, me.is_urgent(Plat::now()));
             }
         } else {
-            processor.counters.displacements.add(1);
+            if reason == PreemptReason::Urgent {
+                processor.counters.displacements.add(1);
+            }
             // The G continues after the urgent one and those that this one readies, in the rest of its slice.
             let used = u64::try_from(processor.slice_so_far(Plat::now()).as_nanos()).unwrap_or(u64::MAX);
             self.locked.used.store(used.max(1), Ordering::Relaxed);

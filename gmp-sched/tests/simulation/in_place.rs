@@ -140,6 +140,20 @@ fn world_stops_beside_hogs() {
     });
 }
 
+/// A G that gives way because the world stops is not counted as displaced by an urgent G.
+#[test]
+fn stop_of_the_world_is_no_displacement() {
+    explore(64, |_| {
+        let hogs = Hogs::start(3, Duration::from_millis(1));
+        for _ in 0..3 {
+            sim::work(SLICE / 5);
+            drop(sim::stop_the_world());
+        }
+        assert_eq!(Pinned::<Sim>::new().machine().scheduler().counts().displacements, 0);
+        hogs.stop();
+    });
+}
+
 /// Takes a lock for which others spin, and holds it for `held`. The holder may be preempted.
 fn hold(lock: &AtomicBool, held: Duration) {
     while lock.swap(true, Ordering::Acquire) {

@@ -152,7 +152,7 @@ impl fmt::Display for PciError {
             Self::OutOfMemory => "no memory to map the registers",
             Self::NoRegisters => "the registers are not where they should be",
             Self::Ports => "the driver needs registers in memory, but the device's are I/O ports",
-            Self::TooManyDevices => "the kernel uses the registers of at most 32 devices",
+            Self::TooManyDevices => "the kernel has no place for the registers of more devices (64 BARs)",
             Self::NoMessages => "the device does not interrupt by messages (MSI-X)",
             Self::NoSuchCpu => "messages can reach no CPU",
         })

@@ -71,11 +71,15 @@ impl EntropyDevice {
     /// of the device. Returns how many bytes were copied. Returns `None` if nothing was requested, if the device has
     /// not answered yet, or if it reports that it has written no bytes or more bytes than were requested.
     pub(crate) fn take(&self, bytes: &mut [u8]) -> Option<usize> {
-        let requested = self.requested.load(Ordering::Relaxed);
-        if !self.has_answered() || !(1..=requested).contains(&self.lane.received()) {
+        if !self.has_answered() {
             return None;
         }
-        let count = bytes.len().min(self.lane.received());
+        // Read only once, because a broken device may change it.
+        let received = self.lane.received();
+        if !(1..=self.requested.load(Ordering::Relaxed)).contains(&received) {
+            return None;
+        }
+        let count = bytes.len().min(received);
         for (to, from) in bytes.iter_mut().zip(&self.lane.buffer()[..count]) {
             *to = from.swap(0, Ordering::Relaxed);
         }

@@ -56,7 +56,7 @@ pub struct Device<T, D> {
     vain_resets: u32,
     is_gone: bool,
     /// When [`check_silence`](Self::check_silence) first found no room for a frame to send. Cleared when
-    /// [`can_send`](Self::can_send) finds room at once.
+    /// [`can_send`](Self::can_send) finds room.
     full_since: Option<u64>,
 }
 
@@ -167,21 +167,26 @@ impl<T: Transport, D: Doorbell> Device<T, D> {
 
     /// Whether there is room for a frame to send. If there is none, the device interrupts when it has sent a frame.
     pub fn can_send(&mut self) -> bool {
-        if self.send.can_send() {
+        let can_send = self.send.can_send() || self.has_room_after_flush();
+        if can_send {
             self.full_since = None;
-            return true;
         }
+        can_send
+    }
+
+    /// Passes the frames that wait for that to the device, and asks for an interrupt. Returns whether there is room now.
+    fn has_room_after_flush(&mut self) -> bool {
         self.send.flush();
         self.send.set_interrupts(true);
         if self.send.is_broken() {
             self.reset();
         }
         // The device may have sent a frame just before its interrupts were turned on.
-        let can_send = self.send.can_send();
-        if can_send {
+        let has_room = self.send.can_send();
+        if has_room {
             self.send.set_interrupts(false);
         }
-        can_send
+        has_room
     }
 
     /// Resets the device if there has been no room for a frame to send for [`SILENCE_NS`]. `now` is the current time in

@@ -220,11 +220,6 @@ impl Fake {
         Self(RefCell::new(State { settings, status: 0, queues, content: Vec::new(), generation: 0 }))
     }
 
-    /// Frees the content.
-    pub(super) fn free_content(&self) {
-        self.0.borrow_mut().content = Vec::new();
-    }
-
     /// Changes the device while the driver uses it.
     pub(super) fn change(&self, change: impl FnOnce(&mut Settings)) {
         change(&mut self.0.borrow_mut().settings);

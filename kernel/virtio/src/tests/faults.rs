@@ -61,9 +61,6 @@ fn configuration_that_changes_while_it_is_read_is_never_mixed() {
             }
         };
         seen[found] += 1;
-        if let Ok(device) = outcome {
-            device.transport().free_content();
-        }
         Memory::free_all();
     }
     assert!(seen.iter().all(|&count| count > 10), "{seen:?}");

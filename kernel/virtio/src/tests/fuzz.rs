@@ -104,7 +104,6 @@ fn device_does_anything(writes: Writes, steps: u64, seed: u64) {
             }
         }
         races::set(None);
-        device.transport().free_content();
         Memory::check_surroundings();
         Memory::free_all();
     }
