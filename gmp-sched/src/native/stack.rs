@@ -111,7 +111,7 @@ fn map_guarded(bytes: usize, count: usize) -> Result<usize, OutOfResources> {
     let mut is_guarded = unsafe { guard_at_once(base, bytes, count) };
     if !is_guarded {
         is_guarded = (0..count).map(|index| base + index * bytes).all(|page| {
-            // SAFETY: as above.
+            // SAFETY: the page is mapped, and nothing uses it yet.
             unsafe { guard(ptr::with_exposed_provenance_mut(page)) }
         });
     }

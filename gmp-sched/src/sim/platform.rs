@@ -106,7 +106,8 @@ unsafe impl Platform for Sim {
         };
         // The restarted thread makes the right again, from its argument, which is the same word.
         let _ = machine.into_raw();
-        // SAFETY: as above. The M is used again, so `ended` was called for its thread.
+        // SAFETY: the stack is fresh, and no other code uses it until the run is over. `ended` was called for the thread,
+        // because only the M of a thread that has ended is used again.
         unsafe { threads().restart(thread, stack) };
         Ok(thread)
     }

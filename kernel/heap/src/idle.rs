@@ -49,11 +49,11 @@ impl IdleRuns {
             // SAFETY: an idle run begins with this value, and only the lists use its memory.
             let Idle { next, run } = unsafe { idle.as_ref() }?;
             if run.pages() == pages {
-                // SAFETY: as above.
+                // SAFETY: `link` can be written for the same reason that it could be read above.
                 unsafe { *link = *next };
                 return Some((idle.cast(), *run));
             }
-            // SAFETY: as above.
+            // SAFETY: `idle` is not null, so it is an idle run, which begins with this value.
             link = unsafe { &raw mut (*idle).next };
         }
         None

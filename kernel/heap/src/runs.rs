@@ -284,7 +284,7 @@ impl Level {
         // SAFETY: the callers have found the arena on a list or by a run in it.
         if usize::from(unsafe { self.arena(number) }.bound) != bound {
             self.unlink(number);
-            // SAFETY: as above.
+            // SAFETY: the arena is the one whose bound was just read.
             unsafe { self.arena(number) }.bound = bound as u8;
             self.link(number);
         }

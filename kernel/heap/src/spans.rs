@@ -149,7 +149,7 @@ impl Class {
         (span.free, span.used) = (0, span.capacity);
         self.partial = span.next;
         if let Some(next) = self.partial.checked_sub(1) {
-            // SAFETY: as above. It is the header of another span.
+            // SAFETY: this is the header of the next span on the list, which only this caller uses, too.
             unsafe { (*memory.header(next as usize)).previous = 0 };
         }
         Some(chain)
@@ -189,7 +189,8 @@ impl Class {
         let page = offset / PAGE_SIZE;
         // SAFETY: the object is in a span of this class, so the page has a header. `back` does not change.
         let first = page - usize::from(unsafe { (*memory.header(page)).back });
-        // SAFETY: as above. The caller has this class, with the headers of its spans, to itself.
+        // SAFETY: this is the header of the span that contains the object. The caller has this class, with the headers of
+        // its spans, to itself.
         let span = unsafe { &mut *memory.header(first) };
         let was_full = span.free == 0;
         let next = if was_full {

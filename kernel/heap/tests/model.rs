@@ -102,7 +102,7 @@ fn runs_do_not_overlap_and_all_become_free() {
                     // SAFETY: the run was allocated, and nothing uses it.
                     unsafe { model.runs.free(run) };
                 } else {
-                    // SAFETY: as above.
+                    // SAFETY: the run was allocated, and nothing uses it.
                     unsafe { model.runs.free_after(run, step) };
                 }
             }

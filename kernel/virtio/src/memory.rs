@@ -49,9 +49,9 @@ pub(crate) struct Span {
 /// The type must be as this says.
 pub(crate) unsafe trait Atomic: 'static {}
 
-// SAFETY: an atomic integer.
+// SAFETY: the type is an atomic integer.
 unsafe impl Atomic for AtomicU8 {}
-// SAFETY: an atomic integer.
+// SAFETY: the type is an atomic integer.
 unsafe impl Atomic for AtomicU16 {}
 
 impl Memory {

@@ -50,7 +50,7 @@ pub(crate) struct Used {
 unsafe impl Atomic for Descriptor {}
 // SAFETY: all fields are atomic integers.
 unsafe impl Atomic for Used {}
-// SAFETY: an atomic integer.
+// SAFETY: the type is an atomic integer.
 unsafe impl Atomic for AtomicU32 {}
 
 impl Descriptor {
@@ -94,13 +94,13 @@ impl Rings {
     /// Divides the memory of a queue, which is filled with zeros, into its parts.
     pub(crate) fn new(memory: Memory, entries: usize) -> Self {
         let (available, used) = (entries * size_of::<Descriptor>(), Self::used_offset(entries));
-        // SAFETY: the memory is only accessed by these references. `free` has a contract of its own.
+        // SAFETY: only these references access the memory, and the caller of `free` promises not to use them again.
         let descriptors = unsafe { memory.atomics_for_ever(0, entries) };
-        // SAFETY: see above.
+        // SAFETY: as for the descriptors.
         let available = unsafe { memory.atomics_for_ever(available, 2 + entries) };
-        // SAFETY: see above.
+        // SAFETY: as for the descriptors.
         let used_words = unsafe { memory.atomics_for_ever(used, 2) };
-        // SAFETY: see above.
+        // SAFETY: as for the descriptors.
         let used = unsafe { memory.atomics_for_ever(used + 2 * size_of::<u16>(), entries) };
         Self { memory, descriptors, available, used_words, used }
     }

@@ -77,7 +77,7 @@ impl Simulation {
             // SAFETY: the CPU's context was saved by `to_driver` or `switch_to`, or made by `boot`, and no CPU runs.
             unsafe { context::switch_with_clear_registers(driver, next, NOTHING) };
         } else {
-            // SAFETY: as above.
+            // SAFETY: the CPU's context was saved or made as in the other case, and no CPU runs.
             unsafe { context::switch(driver, next, NOTHING) };
         }
         self.is_inside.set(false);

@@ -19,8 +19,8 @@ const SHARDS: usize = 8;
 
 /// Runs a test with two stacks, each with shards, which are one if `is_loopback`.
 fn with_shards(is_loopback: bool, test: impl FnOnce(&'static Stack<Native>, &'static Stack<Native>) + Send + 'static) {
-    #[expect(unsafe_code, reason = "the threads of the test stay alive until the process ends")]
-    // SAFETY: see above.
+    #[expect(unsafe_code, reason = "enters the scheduler")]
+    // SAFETY: the threads of the test stay alive until the process ends.
     unsafe { native::enter() }.run(2, move || {
         if !is_loopback {
             let network = Hosts::new(1).with_rooms(guarded::make).with_shards(SHARDS);
