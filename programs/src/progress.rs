@@ -93,7 +93,7 @@ impl fmt::Display for Bar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const MIB: f64 = (1 << 20) as f64;
         let (done, total) = (self.done as f64 / MIB, self.total as f64 / MIB);
-        // If there is nothing to do, everything has been done.
+        // A file without any bytes is shown as done.
         let share = if self.done < self.total { done / total } else { 1.0 };
         let (percent, filled) = ((share * 100.0) as usize, (share * BAR as f64) as usize);
         write!(f, "{percent:>3} % [{:=<filled$}{:BAR_REST$}] ", "", "", BAR_REST = BAR - filled)?;

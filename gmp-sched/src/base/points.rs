@@ -28,7 +28,7 @@ pub enum Site {
     Channel,
     /// An access to the wait generation of a G whose wait has several wakers.
     Wait,
-    /// A load of the number of Ps in use by a caller that does not prevent its change.
+    /// A load of the number of Ps in use, by a caller during whose call the number may change.
     Procs,
     /// An access to the state of a lock, counter or similar object for which Gs wait.
     Sync,

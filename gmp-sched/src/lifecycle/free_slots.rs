@@ -14,8 +14,8 @@ use crate::entities::processor::Processor;
 use crate::entities::scheduler::Scheduler;
 use crate::platform::{Pinned, Platform};
 
-/// Pins the calling G, which spawns a G, and returns it with a slot for the new G, whose stack has at least `bytes`
-/// bytes. Go: `gfget`.
+/// Takes a slot for the G that the calling G spawns, with a stack of at least `bytes` bytes. Pins the caller, and returns
+/// both. Go: `gfget`.
 ///
 /// # Panics
 ///

@@ -71,7 +71,7 @@ pub(super) fn park(machine: &'static Machine<Native>, deadline: Option<Instant>)
 }
 
 std::thread_local! {
-    /// The scheduler for whose raised signals the calling thread makes an M poll, or polls itself.
+    /// The scheduler whose raised signals the calling thread takes care of: it makes an M poll, or polls itself.
     static ANNOUNCES: Cell<Option<&'static Scheduler<Native>>> = const { Cell::new(None) };
 }
 

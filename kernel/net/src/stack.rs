@@ -118,7 +118,7 @@ pub struct Stack<Plat: Platform> {
     begun: AtomicUsize,
     /// The Gs that have ended without dropping their values, and whose connections, listeners and UDP sockets are still there.
     abandoned: Mutex<Vec<GoroutineId>, Plat>,
-    /// Whether there are any.
+    /// Whether `abandoned` contains any G.
     has_abandoned: AtomicBool,
 }
 
@@ -288,8 +288,8 @@ impl<Plat: Platform> Stack<Plat> {
         owner.wait(limit, &owner.configured.readable, |state| state.source_if_known(peer))
     }
 
-    /// Looks up the addresses of a name. Those of the kind IPv6 are looked up only if there is none of the kind IPv4,
-    /// and if the computer has an address of the kind IPv6 that is valid beyond its link.
+    /// Looks up the addresses of a name. IPv6 addresses are looked up only if the name has no IPv4 address, and if the
+    /// computer has an IPv6 address that is valid beyond its link.
     ///
     /// # Errors
     ///

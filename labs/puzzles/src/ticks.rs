@@ -55,7 +55,7 @@ pub enum Flaw {
     UrgentWaitsForTheSlice,
     /// An urgent G displaces the running one at once, even if the running one has just begun.
     HasNoRightToGoOn,
-    /// The running G has a right to go on, and no timer fires when that ends.
+    /// When the time ends in which the running G must not be displaced, no timer fires.
     ForgetsTheTimer,
     /// A G that an urgent one displaces goes to the global queue.
     DisplacedGoesLast,

@@ -85,7 +85,7 @@ static LEVELS: [Level; u64::BITS as usize] = {
 
 /// One more than the index of the last slot of the lowest level.
 pub(super) const LOWEST_END: usize = LEVELS[0].end();
-/// The level with slots for two rotations.
+/// The level whose slots are for two rotations of the wheel: the current one and the next one.
 static AROUND: Level = LEVELS[ROTATION_BITS as usize - 1];
 /// The index of the first slot of [`AROUND`]. The slots of the lower levels come before it. An element is on one of the
 /// lower levels if its time agrees with the wheel's base in the digit [`AROUND_DIGIT`] and in all higher digits.
