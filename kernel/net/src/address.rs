@@ -123,7 +123,7 @@ pub(crate) fn with_each<R>(
 ///
 /// # Errors
 ///
-/// [`NetError::AddrNotAvailable`] if one of the two addresses is of the kind IPv4 and the other one IPv6, or if the
+/// [`NetError::AddrNotAvailable`] if one of the two is an IPv4 address and the other one an IPv6 address, or if the
 /// receiver's address or port is unspecified.
 pub(crate) fn datagram_peer(own: SocketAddr, peer: SocketAddr) -> Result<SocketAddr, NetError> {
     let is_possible = own.is_ipv4() == peer.is_ipv4() && !peer.ip().is_unspecified() && peer.port() != 0;

@@ -94,7 +94,7 @@ pub(crate) struct Buffers {
     end: u16,
 }
 
-/// Returns the pages of one buffer that have some of `bytes` bytes from `from` on. The pages are a ring.
+/// Returns the pages of a buffer, which is a ring, that contain the `bytes` bytes from the offset `from` on.
 fn pages_of(from: usize, bytes: usize) -> u32 {
     if bytes == 0 {
         return 0;
@@ -159,7 +159,8 @@ impl Buffers {
         Ok(())
     }
 
-    /// Returns the pages that have some of the `bytes` bytes that the program takes after the next `start` bytes.
+    /// Returns the pages that contain `bytes` bytes of what the program has not taken yet, after the first `start` bytes of
+    /// that.
     fn pages_to_receive(&self, start: usize, bytes: usize) -> u32 {
         let from = (usize::from(self.at) + start) % WINDOW_BYTES;
         // After the end of the buffer, there is an unused byte on its last page.

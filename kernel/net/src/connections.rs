@@ -73,9 +73,9 @@ pub(crate) struct Connections<Plat: Platform> {
     /// The connections that wait for the MAC address of a neighbour.
     unresolved: VecDeque<usize>,
     make_room: MakeRoom,
-    /// The connections whose buffers have memory for data that they do not have, and those whose buffers have lost that
-    /// memory, which cannot be freed yet. Both in the order in which this was found.
+    /// The connections whose buffers have memory that contains no data. In the order in which this was found.
     warm: VecDeque<usize>,
+    /// The connections that have given up such memory, as long as it cannot be freed yet. In the same order.
     cooling: VecDeque<usize>,
 }
 

@@ -23,8 +23,8 @@ impl<S: ListenerSocket> fmt::Debug for TcpListener<S> {
 
 impl<S: Open + ListenerSocket> TcpListener<S> {
     /// Listens on a port. The address is `0.0.0.0` for peers in the network, or `127.0.0.1` for this computer itself; for
-    /// connections of the kind IPv6, `[::]` or `[::1]`. A listener at `[::]` takes only those of this kind, so a server for
-    /// both kinds has two listeners. The port 0 stands for a free one.
+    /// IPv6 connections, `[::]` or `[::1]`. A listener at `[::]` takes only IPv6 connections, so a server for both kinds
+    /// has two listeners. For port 0, a free port is chosen.
     ///
     /// # Errors
     ///

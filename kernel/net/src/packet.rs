@@ -247,9 +247,11 @@ pub(crate) fn send(
     due.max(now)
 }
 
-/// Whether the peer that has sent a frame with a segment could be sent one now: the link has room, and the MAC address of
-/// the neighbour is known. If it is not, the neighbour is asked for it. No socket of the set is the segment's, so smoltcp
-/// answers with a reset, which is not sent.
+/// Whether a segment could be sent now to the peer from which `frame` has come: the link has room, and the MAC address of
+/// the neighbour is known. If it is not known, the neighbour is asked for it.
+///
+/// `sockets` must have no socket for the segment in the frame. smoltcp then answers with a reset. The reset is not sent,
+/// but shows whether smoltcp knows the MAC address.
 pub(crate) fn can_answer(
     interface: &mut Interface,
     wire: &mut Wire,

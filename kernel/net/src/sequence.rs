@@ -112,7 +112,8 @@ fn with_segment(frame: &mut [u8], act: impl FnOnce(TcpPacket<&mut [u8]>, [IpAddr
     }
 }
 
-/// Opens the window that a received segment names by the least that is possible. Its checksum was checked before.
+/// Changes the window that a received segment names to the smallest one that is not closed. The checksum of the segment was
+/// checked before.
 pub(crate) fn open_window(frame: &mut [u8]) {
     with_segment(frame, |mut segment, _| segment.set_window_len(1));
 }

@@ -41,9 +41,9 @@ pub struct Configuration {
     pub address: Option<(Ipv4Addr, u8)>,
     /// The computer that passes packets on to other networks.
     pub gateway: Option<Ipv4Addr>,
-    /// The addresses of the kind IPv6.
+    /// The IPv6 addresses.
     pub ipv6: Ipv6,
-    /// The server that knows the addresses of names. Without it, those are used that DHCP names.
+    /// The server that knows the addresses of names. If it is `None`, the servers that DHCP names are used.
     pub dns: Option<IpAddr>,
     /// Random: determines the sequence numbers and ports of connections.
     pub seed: u64,
@@ -52,7 +52,7 @@ pub struct Configuration {
     pub shards: usize,
 }
 
-/// Which addresses of the kind IPv6 a computer has.
+/// Which IPv6 addresses a computer has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ipv6 {
     /// None.

@@ -37,7 +37,7 @@ pub(crate) const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const ANY: SocketAddr = on(0);
 
-/// Returns an address with this port that stands for all addresses of the computer. The port 0 stands for a free one.
+/// Returns an address with this port that stands for all addresses of the computer. The port 0 lets the stack choose a free one.
 pub(crate) const fn on(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)
 }

@@ -33,7 +33,7 @@ impl<S: DatagramSocket> fmt::Debug for UdpSocket<S> {
 
 impl<S: Open + DatagramSocket> UdpSocket<S> {
     /// Makes a socket with a port. The address is `0.0.0.0` for peers in the network, or `127.0.0.1` for this computer
-    /// itself; for peers of the kind IPv6, `[::]` or `[::1]`. The port 0 stands for a free one.
+    /// itself; for IPv6 peers, `[::]` or `[::1]`. For port 0, a free port is chosen.
     ///
     /// # Errors
     ///

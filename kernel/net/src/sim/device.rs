@@ -126,8 +126,8 @@ impl<Plat: Platform> Link for Device<Plat> {
         }
     }
 
-    /// Does not look at the clock. If `can_send` has returned false, the caller may wait for nothing but room, even if
-    /// there is room by now.
+    /// Whether there is room is not computed anew here. If `can_send` has returned `false`, the caller has to be told when
+    /// there is room, even if that time has passed by now.
     fn due(&mut self) -> Instant {
         if self.has_room() {
             self.shared.wires.lock().next(self.host)
