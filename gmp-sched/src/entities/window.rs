@@ -38,6 +38,6 @@ pub(crate) enum At {
     SyscallExit,
     /// The Ps are stopped, and the value that starts them again does not exist.
     WorldStop,
-    /// The value that starts the Ps again is dropped, and they are not started.
+    /// The value that starts the Ps again is being dropped, and they have not been started.
     WorldStart,
 }

@@ -67,7 +67,7 @@ impl<Plat: Platform> State<Plat> {
         }
     }
 
-    /// Makes a UDP socket. Returns its index and its port. The port 0 stands for a free one.
+    /// Makes a UDP socket. Returns its index and its port. For port 0, chooses a free port.
     pub(crate) fn bind_datagrams(&mut self, at: SocketAddr) -> Result<(usize, u16), NetError> {
         let is_free = |port: &u16| {
             let own = self.interface.ip_addrs().iter().map(|own| own.address().into());

@@ -62,7 +62,7 @@ fn echo_datagrams(socket: &UdpSocket) -> Result<(), NetError> {
     let mut buffer = [0; MAX_DATAGRAM];
     loop {
         let (count, sender) = socket.recv_from(&mut buffer)?;
-        // Counted before: a peer that has its datagram may end the program, which then prints the count.
+        // Counted before the datagram is returned, because its peer may then end the program, which prints the count.
         BYTES.fetch_add(count as u64, Ordering::Relaxed);
         // Datagrams may be lost anyway, so one that cannot be returned is ignored.
         if socket.send_to(&buffer[..count], sender).is_err() {

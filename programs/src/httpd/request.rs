@@ -172,8 +172,8 @@ fn has_word(list: &str, word: &str) -> bool {
     list.split(',').any(|other| other.trim_ascii().eq_ignore_ascii_case(word))
 }
 
-/// Parses a range (RFC 9110, 14.1.2). Returns `None` if it is wrong, or if there are several, which a server may answer with
-/// the whole.
+/// Parses a range (RFC 9110, 14.1.2). Returns `None` if it is not valid, or if there are several ranges. The whole file is
+/// then the answer, as the RFC allows.
 fn range(value: &str) -> Option<Range> {
     let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
     match value.strip_prefix("bytes=")?.split_once('-')? {

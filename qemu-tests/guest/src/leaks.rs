@@ -70,9 +70,9 @@ impl Kept {
     }
 }
 
-/// How often [`check`] runs its round before it takes the first [`Kept`] value.
+/// How many rounds [`check`] runs before it takes the first [`Kept`] value.
 const WARM_UP: usize = 20;
-/// How often [`check`] runs its round between two [`Kept`] values.
+/// How many rounds [`check`] runs between two [`Kept`] values.
 const BATCH: usize = 10;
 /// In this number of consecutive batches, neither Ms nor bytes of the heap may grow beyond all earlier values. (The
 /// number of Ms goes up and down, because idle Ms end.)

@@ -51,7 +51,7 @@ impl<T> Registry<T> {
         removed.into_value()
     }
 
-    /// The number of entries that a larger table has.
+    /// For how many entries the next larger table has room.
     pub(super) fn larger(&self) -> usize {
         (self.entries.capacity() * 2).max(4)
     }

@@ -328,7 +328,7 @@ impl<E, Plat: Platform> Shared<E, Plat> {
 /// Why [`ErrorGroup::try_go`] has spawned nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TryGoError<F> {
-    /// As many Gs of the group as the limit allows have not ended. The error holds the closure.
+    /// The group has as many Gs as its limit allows. The error contains the closure.
     LimitReached(F),
     /// There is no memory for a stack.
     OutOfResources(OutOfResources),

@@ -30,10 +30,11 @@ use crate::{Dma, Doorbell, OpenError, Transport, needs_reset, negotiate, start};
 const HAS_MAC: u64 = 1 << 5;
 /// `VIRTIO_NET_F_STATUS`, which the driver uses if the device has it.
 const STATUS: u64 = 1 << 16;
-/// The offsets of two words of the configuration: the first four bytes of the device's address, and the other two with
-/// the status after them. The bit of the second word which says that the link is up.
+/// The offset, in the configuration, of the word with the first four bytes of the device's address.
 const MAC: usize = 0;
+/// The offset of the word with the other two bytes of the address, and the status.
 const MAC_AND_STATUS: usize = 4;
+/// The bit of that word that says that the link is up.
 const LINK_UP: u32 = 1 << 16;
 /// The numbers of the queues.
 const RECEIVE: u16 = 0;
