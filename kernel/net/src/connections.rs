@@ -15,8 +15,8 @@ use crate::key::{Key, Protocol};
 use crate::memory::Reserved;
 use crate::readiness::{Readiness, Waits};
 
-/// How many connections keep memory for data that they do not have: those that were used last. The memory of the others
-/// is freed. A test keeps none.
+/// How many connections keep memory that contains no data: those that were used last. Such memory of the others is
+/// freed. A test keeps none.
 const WARM: usize = if cfg!(test) { 0 } else { 64 };
 
 /// From this number of connections on, the memory that was taken away from them is freed. So it is freed for several at
@@ -199,8 +199,8 @@ impl<Plat: Platform> Connections<Plat> {
         self.note_memory(index);
     }
 
-    /// Notes whether the buffers of a connection have memory that they do not need, and frees that of a connection that
-    /// was not used for longer.
+    /// Notes whether the buffers of a connection have memory that contains no data. If too many connections have such
+    /// memory, takes away that of the one that has had it longest. Frees what was taken away.
     pub(crate) fn note_memory(&mut self, index: usize) {
         let slot = &mut self.slots[index];
         if slot.is_warm || slot.place.buffers().is_none_or(|(buffers, queued)| buffers.spare(queued) == 0) {

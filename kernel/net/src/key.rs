@@ -93,7 +93,7 @@ pub(crate) fn overlap(one: IpAddr, other: IpAddr) -> bool {
     one == other || ((one.is_unspecified() || other.is_unspecified()) && one.is_ipv4() == other.is_ipv4())
 }
 
-/// Returns the address that stands for all addresses of the kind of `address`.
+/// Returns the unspecified address of the IP version of `address`. It stands for all addresses of that version.
 pub(crate) const fn unspecified(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),

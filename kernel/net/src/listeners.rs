@@ -138,8 +138,7 @@ impl<Plat: Platform> Listeners<Plat> {
         Ok((index, port))
     }
 
-    /// Whether there is a listener with this port, and with this address or, if one of the two is unspecified, with any
-    /// of its kind.
+    /// Whether there is a listener with this port, and with an address that [overlaps](overlap) this one.
     pub(crate) fn is_listened(&self, address: IpAddr, port: u16) -> bool {
         self.0.lock().is_listened(address, port)
     }

@@ -82,8 +82,8 @@ impl<S: DatagramSocket> UdpSocket<S> {
     /// # Errors
     ///
     /// [`NetError::MessageTooLong`] for more than [`MAX_DATAGRAM`] bytes, or with IPv6 20 bytes fewer. Other errors if
-    /// the address is not valid, the name has no address, or the device is broken. That nobody receives the datagram is
-    /// no error.
+    /// the address is not valid, the name has no address, the device is broken, or the [peer](Self::connect) has refused
+    /// an earlier datagram. That nobody receives this datagram is no error of this call.
     ///
     /// # Panics
     ///
@@ -156,7 +156,7 @@ impl<S: DatagramSocket> UdpSocket<S> {
     ///
     /// # Errors
     ///
-    /// If the device is broken.
+    /// If the device is broken, or the peer has refused an earlier datagram: see [`connect`](Self::connect).
     ///
     /// # Panics
     ///
