@@ -178,6 +178,7 @@ fn simulated_network_is_equal_in_every_run() {
 /// On a busy host, QEMU's main loop may find that the CPU has halted before its last instructions are counted. Then a
 /// timer fires late. The library `busy_host/preload.rs` makes this happen at nearly every halt.
 #[test]
+#[cfg_attr(not(target_os = "linux"), ignore = "the library replaces functions of the GNU C library")]
 fn run_with_one_cpu_is_equal_on_a_busy_host() {
     let folder = tempfile::tempdir().expect("a folder");
     let idle = boot(folder.path(), &["--smp=1", "lossy", "1"]);
