@@ -3,6 +3,7 @@
 //! thread of the scheduler.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 use core::sync::atomic::{AtomicBool, Ordering, fence};
@@ -43,12 +44,29 @@ struct Direction {
 struct Selects {
     readiness: Readiness<Kernel>,
     expected: Option<ExpectedWakes>,
+    /// The socket, from the first select on.
+    socket: Option<Arc<dyn AsFd + Send + Sync>>,
 }
 
 impl Selects {
     const fn new() -> Self {
-        Self { readiness: Readiness::new(), expected: None }
+        Self { readiness: Readiness::new(), expected: None, socket: None }
     }
+
+    /// Announces that a call need not wait, if that is still so. The event that the caller has got may be old: a G may
+    /// have read what had arrived before it began to wait again.
+    fn announce(&self, way: Way) {
+        if self.socket.as_ref().is_some_and(|socket| is_ready(socket, way)) {
+            self.readiness.announce();
+        }
+    }
+}
+
+/// Whether a call need not wait. Returns `false` if the host cannot say that.
+fn is_ready(socket: &impl AsFd, way: Way) -> bool {
+    let flag = if way == Way::Read { PollFlags::IN } else { PollFlags::OUT };
+    let mut now = [PollFd::new(socket, flag)];
+    poll(&mut now, Some(&Timespec::default())).is_ok_and(|ready| ready != 0)
 }
 
 impl Direction {
@@ -62,10 +80,10 @@ impl Direction {
     }
 
     /// Notes that the socket may be ready: wakes the Gs that wait for it.
-    fn announce(&'static self) {
+    fn announce(&'static self, way: Way) {
         self.ready.raise();
         if self.is_selected() {
-            self.select.lock().readiness.announce();
+            self.select.lock().announce(way);
         }
     }
 
@@ -142,10 +160,10 @@ impl native::Netpoll for Poller {
         for event in &events.1 {
             let Some(waits) = self.table.lock().all.get(event.token().0).copied() else { continue };
             if event.is_readable() || event.is_read_closed() || event.is_error() {
-                waits.read.announce();
+                waits.read.announce(Way::Read);
             }
             if event.is_writable() || event.is_write_closed() || event.is_error() {
-                waits.write.announce();
+                waits.write.announce(Way::Write);
             }
         }
     }
@@ -158,11 +176,12 @@ impl native::Netpoll for Poller {
 
 /// A socket that the poller watches.
 pub(super) struct Watched<S: Source> {
-    socket: S,
+    /// Selects refer to the socket, too, until this value is dropped.
+    socket: Arc<S>,
     waits: &'static Waits,
 }
 
-impl<S: Source + AsFd> Watched<S> {
+impl<S: Source + AsFd + Send + Sync + 'static> Watched<S> {
     pub(super) fn new(mut socket: S) -> Result<Self, NetError> {
         let poller = Poller::get()?;
         let mut table = poller.table.lock();
@@ -178,7 +197,7 @@ impl<S: Source + AsFd> Watched<S> {
             poller.table.lock().free.push(waits);
             return Err(super::error(&error));
         }
-        Ok(Self { socket, waits })
+        Ok(Self { socket: Arc::new(socket), waits })
     }
 
     pub(super) fn socket(&self) -> &S {
@@ -224,42 +243,40 @@ impl<S: Source + AsFd> Watched<S> {
         if selects.expected.is_none() {
             selects.expected = expected.take();
         }
+        if selects.socket.is_none() {
+            selects.socket = Some(self.socket.clone());
+        }
         direction.is_selected.store(true, Ordering::Relaxed);
         // Ordering: partner: the fence in `Direction::is_selected`.
         fence(Ordering::SeqCst);
-        selects.readiness.receiver(WokenBy::Device, || self.is_ready(way))
+        selects.readiness.receiver(WokenBy::Device, || is_ready(&*self.socket, way))
     }
 
     /// If a further call need not wait, either, announces that to a G that selects. If several datagrams or connections
     /// have arrived, the poller has announced them only once, perhaps to another G.
     fn announce_rest(&self, way: Way) {
         let direction = self.direction(way);
-        if direction.is_selected() && self.is_ready(way) {
-            direction.select.lock().readiness.announce();
+        if direction.is_selected() {
+            direction.select.lock().announce(way);
         }
     }
 
     fn direction(&self, way: Way) -> &'static Direction {
         if way == Way::Read { &self.waits.read } else { &self.waits.write }
     }
-
-    /// Whether a call need not wait. Returns `false` if the host cannot say that.
-    fn is_ready(&self, way: Way) -> bool {
-        let flag = if way == Way::Read { PollFlags::IN } else { PollFlags::OUT };
-        let mut now = [PollFd::new(&self.socket, flag)];
-        poll(&mut now, Some(&Timespec::default())).is_ok_and(|ready| ready != 0)
-    }
 }
 
 impl<S: Source> Drop for Watched<S> {
     fn drop(&mut self) {
         if let Ok(poller) = Poller::get() {
-            // The socket was registered, and is closed after this.
-            let _ = poller.registry.deregister(&mut self.socket);
             for direction in [&self.waits.read, &self.waits.write] {
                 direction.is_selected.store(false, Ordering::Relaxed);
                 let last = mem::replace(&mut *direction.select.lock(), Selects::new());
                 drop(last);
+            }
+            // The socket was registered, no select refers to it any more, and it is closed after this.
+            if let Some(socket) = Arc::get_mut(&mut self.socket) {
+                let _ = poller.registry.deregister(socket);
             }
             poller.table.lock().free.push(self.waits);
         }
