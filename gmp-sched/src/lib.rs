@@ -28,7 +28,7 @@
 //! (`context`, `entities::free_stacks`, `engine::switch`, `interrupt_return`, `refinements::{exchange_stacks, poison}`,
 //! `lifecycle`, `kthread`), storage for closures and results (`entities::inline_body`), stored references
 //! (`base::reference`), children that borrow from their parent (`scope`), values that are passed (`chan`, `select`),
-//! values under locks (`sync::{mutex, rwlock::raw, condvar, limited, once_cell}`), the platforms (`native`, `sim`), and
+//! values under locks (`sync::{mutex, rwlock, condvar, limited, once_cell}`), the platforms (`native`, `sim`), and
 //! contracts for callers (`platform`, [`park::ready`], [`exit::abandon`], [`machine::NewMachine`]). The scheduling
 //! policy (picking, stealing, idling, queues, timers, preemption, sysmon) contains no `unsafe` code.
 //!

@@ -198,8 +198,8 @@ impl<Plat: Platform> Bubble<Plat> {
         make_forever(|| Self::new(unused))
     }
 
-    /// Advances the clock until all Gs have ended. Returns the result of `main`. If `main` panicked, or if the
-    /// remaining Gs can never continue, returns a message that says so.
+    /// Advances the clock until all Gs have ended. Returns the result of `main`. If `main` panicked or called `goexit`,
+    /// or if the remaining Gs can never continue, returns a message that says so.
     fn drive<T: Send + 'static>(&'static self, main: JoinHandle<T, Plat>) -> Result<T, &'static str> {
         loop {
             let pinned = Pinned::<Plat>::of_scheduler();

@@ -66,8 +66,7 @@ impl<Plat: Platform> Scheduler<Plat> {
 
     /// Takes over a P whose M is blocked or waits for its locked G. Stops the P if the world is to stop. Otherwise
     /// assigns the P to another M if there is work on its own queue, among its timers or on the global queue. If not,
-    /// puts the P on the idle list, and wakes an M if there is work on the queues of other Ps or a ready device. Go:
-    /// `handoffp`.
+    /// puts the P on the idle list, and wakes an M if there is work anywhere (see `is_work_visible`). Go: `handoffp`.
     #[doc(alias = "handoffp")]
     pub(crate) fn hand_off(&'static self, processor: &'static Processor<Plat>) {
         processor.status.set(ProcessorStatus::Running);

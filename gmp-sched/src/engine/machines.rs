@@ -47,8 +47,8 @@ impl<Plat: Platform> Scheduler<Plat> {
         Ok(())
     }
 
-    /// Starts the thread of `retired`, an M that had a thread before, or of a new M. The thread waits to be unparked for
-    /// the first time. Returns the M, which only the caller uses so far, and whether the M is new.
+    /// Starts a thread for `retired`, or for a new M if that is `None`. The thread waits to be unparked for the first
+    /// time. Returns the M, which only the caller uses so far, and whether the M never had a thread before.
     fn start_machine(
         &'static self,
         retired: Option<&'static Machine<Plat>>,
@@ -72,7 +72,7 @@ impl<Plat: Platform> Scheduler<Plat> {
         Ok((machine, is_new))
     }
 
-    /// Keeps an M for reuse. The thread of the M has ended, or is about to end and no longer uses the M.
+    /// Keeps an M for reuse. Its thread could not be made, has ended, or is about to end and no longer uses the M.
     pub(crate) fn reuse_machine(&self, machine: &'static Machine<Plat>) {
         self.shared.lock().retired_machines.push_front(machine);
     }

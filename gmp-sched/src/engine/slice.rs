@@ -6,8 +6,8 @@
 //! between one and three times its length. (In Go, sysmon makes this comparison, on a thread of its own: `retake`.)
 //!
 //! A slice belongs to the P. It begins with a G from the ring, from the global queue or from another P, or, if the last
-//! one is over, with an urgent G. Gs from `runnext` and other urgent Gs continue it ([`pick_next`](crate::engine::pick)
-//! tells them apart by [`Slice`](crate::base::run_queue::Slice)), and a system call does not interrupt it. When it is
+//! one is over, with an urgent G. Gs from `runnext` and other urgent Gs continue it (`pop_local` tells a G of the ring
+//! from that of `runnext` by [`Slice`](crate::base::run_queue::Slice)), and a system call does not interrupt it. When it is
 //! over, the running G goes to the tail of the global queue or, if it is urgent, of the urgent queue, and the G in
 //! `runnext` to the tail of the ring. `sim::slices` checks how long the Gs in these queues wait.
 //!

@@ -60,8 +60,8 @@ use crate::record::trace::EventKind;
 ///
 /// # Panics
 ///
-/// The caller is not a G with a P, is pinned or has stopped the world. A panic of `call` is passed on where the
-/// platform unwinds.
+/// The caller is not a G with a P, is pinned, has stopped the world, or is in a section that forbids waits
+/// (`native::forbid_waits`). A panic of `call` is passed on where the platform unwinds.
 #[doc(alias = "entersyscall")]
 #[doc(alias = "exitsyscall")]
 #[inline]

@@ -70,8 +70,8 @@ impl Check {
         Self { scheduler, found: std::vec![None; scheduler.procs_limit()] }
     }
 
-    /// Checks each P. Prints the note if the thread of a P is blocked and has been blocked for [`BLOCKED`]. Like
-    /// sysmon, which calls this, takes no lock and does not allocate.
+    /// Checks each P. Prints the note if the thread of a P is blocked and has been blocked for [`BLOCKED`]. Takes
+    /// no lock and does not allocate, because sysmon calls this.
     pub(super) fn run(&mut self) {
         let now = Native::now();
         for (processor, found) in self.scheduler.processors().iter().zip(&mut self.found) {

@@ -50,7 +50,7 @@ pub fn set_blocking_limit(limit: u32) {
 ///
 /// # Panics
 ///
-/// The caller is pinned or is not a G with a P, or `call` panics.
+/// The caller is pinned, is not a G with a P or [may not wait](super::may_wait), or `call` panics.
 #[track_caller]
 pub fn syscall<R>(call: impl FnOnce() -> R) -> R {
     crate::engine::syscall::syscall::<Native, R>(call)
@@ -64,8 +64,8 @@ pub fn syscall<R>(call: impl FnOnce() -> R) -> R {
 ///
 /// # Panics
 ///
-/// The caller is not a G with a P or is pinned, the operating system has no thread to take over the P, or `call`
-/// panics.
+/// The caller is pinned, is not a G with a P or [may not wait](super::may_wait), the operating system has no thread to
+/// take over the P, or `call` panics.
 #[track_caller]
 pub fn blocking<R>(call: impl FnOnce() -> R) -> R {
     let _permit = permits().acquire_for(WaitReason::BlockingLimit);
@@ -80,7 +80,7 @@ pub fn blocking<R>(call: impl FnOnce() -> R) -> R {
 ///
 /// # Panics
 ///
-/// The caller is pinned or is not a G with a P, or `call` panics.
+/// The caller is pinned, is not a G with a P or [may not wait](super::may_wait), or `call` panics.
 #[track_caller]
 pub fn try_blocking<R>(call: impl FnOnce() -> R) -> Result<R, OutOfResources> {
     let _permit = permits().acquire_for(WaitReason::BlockingLimit);

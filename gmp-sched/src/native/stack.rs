@@ -159,8 +159,8 @@ unsafe fn guard(base: *mut libc::c_void) -> bool {
 }
 
 /// Like [`guard`], for the first page of each of `count` stacks of `bytes` bytes, by one system call; returns whether
-/// that succeeded. Linux supports this since 6.14. If the call fails, some of the pages may be guard pages. Calling
-/// [`guard`] for these pages again is harmless.
+/// that succeeded. Older versions of Linux do not support this. If the call fails, some of the pages may be guard pages.
+/// Calling [`guard`] for these pages again is harmless.
 ///
 /// # Safety
 ///

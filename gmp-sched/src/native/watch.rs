@@ -1,8 +1,8 @@
 //! The threads that watch a scheduler while a run lasts: sysmon, and the one that prints the state of the scheduler.
 //!
 //! While Gs are preempted, one of them may hold a lock of the C library or of `std`. sysmon preempts the others, so that
-//! this G gets its turn. So sysmon allocates nothing, prints nothing and takes no such lock. The state is printed on a
-//! thread of its own.
+//! this G gets its turn. So sysmon then allocates nothing and takes no such lock, not even for the note that `blocked`
+//! prints. The state is printed on a thread of its own.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;

@@ -1,4 +1,6 @@
-//! Exact traces: a traced run takes the same steps as the run without a trace.
+//! Traces of simulated runs. A traced run takes the same steps as the run without a trace. A trace ends with the failure
+//! of its run, and includes Ps that are in use for only a part of it. Other tests start traces that are too large, or
+//! while the number of Ps changes.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;

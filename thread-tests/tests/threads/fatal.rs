@@ -1,5 +1,6 @@
-//! Mistakes of a program that end the process with status 2 and a message that names the mistake: what a commit of
-//! `park` must not do, and sections that are forgotten. Each case runs in a child process of the test.
+//! Mistakes of a program that end the process with status 2 and a message: what a commit of `park` must not do, a section
+//! or a stopped world that a G leaves behind when it ends, and a deadlock, which is reported only once. Each case runs in
+//! a child process of the test.
 
 use std::env;
 use std::hint::black_box;

@@ -1,4 +1,5 @@
-//! Misuses and panics in `sync`. They are tested on threads, because a panic of a G on threads ends only that G.
+//! Misuses and panics in `sync`, which are tested on threads, because a panic of a G on threads ends only that G. Further,
+//! the documented sizes, the capacity of pools, and what the callers of a single flight share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

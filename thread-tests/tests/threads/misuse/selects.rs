@@ -1,4 +1,5 @@
-//! Selects whose cases are used again after their value was sent.
+//! Arms of a select that are tried again after they have sent their value: an arm of `send` panics, and an arm of
+//! `send_from` sends nothing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
